@@ -1,11 +1,13 @@
-//! What was captured before the recording began: who exists by then, and from where. Those that ended before are no part of it.
+//! What was captured before the recording began: which threads exist at its beginning, and where they come from.
+//! Threads that ended before are not part of it.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::addr::Timestamp;
 use crate::event::{At, Event};
 
-/// Leaves out threads that had ended by `beginning`. A process stays if a child of it does: the child began with its mappings.
+/// Leaves out threads that had ended by `beginning`. A process stays if a child of it does, since the child started
+/// with its mappings.
 pub fn living(events: Vec<Event<'static>>, beginning: Timestamp) -> Vec<Event<'static>> {
     let mut ended: FxHashMap<(u32, u32), Timestamp> = FxHashMap::default();
     for event in &events {
@@ -16,7 +18,7 @@ pub fn living(events: Vec<Event<'static>>, beginning: Timestamp) -> Vec<Event<'s
         }
     }
     let is_over = |at: &At| ended.get(&(at.pid, at.tid)).is_some_and(|end| at.time <= *end);
-    // Processes that are over, and that a process was born of which is not. Children come after their parents.
+    // Ended processes with a child that has not ended. Children follow their parents.
     let mut needed: FxHashSet<u32> = FxHashSet::default();
     for event in events.iter().rev() {
         let Event::TaskNew(new) = event else { continue };

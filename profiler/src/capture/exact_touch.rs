@@ -1,8 +1,10 @@
-//! `--exact-touch`: while a recording runs the kernel maps no page around a fault, and whatever happens the setting is put back.
+//! `--exact-touch`: while a recording runs, the kernel maps no pages around a fault. However the recording ends, the
+//! setting is restored.
 //!
-//! The setting is the whole machine's. What it was stays in a file of /run for as long as it is changed, and each recorder that wants it
-//! changed holds a shared lock on that file, which ends with its process. Who finds nobody else's lock is the last one, or comes after
-//! one that was killed, and puts the setting back. All that happens under a lock on the folder. docs/page-faults.md tells it.
+//! The setting applies to the whole machine. Its original value is kept in a file of /run while it is changed, and
+//! each recorder that needs the change holds a shared lock on that file; the lock ends with its process. A recorder
+//! that finds no other lock is the last one, or follows one that was killed, and restores the setting. All this
+//! happens under a lock on the folder. See docs/page-faults.md.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -16,48 +18,50 @@ use super::page_cache::page_size;
 use super::{doctor, machine};
 use crate::event::{EXACT_TOUCH, HookStatus};
 
-/// The kernel's name for it (`mm/memory.c`): bytes that are mapped around a fault at most; one page: none are.
+/// The kernel's name of the setting (`mm/memory.c`): bytes that are mapped around a fault at most; one page means
+/// none.
 const SETTING: &str = "fault_around_bytes";
-/// Empty after a reboot.
+/// The folder of the original value; it is empty after a reboot.
 const FOLDER: &str = "/run/ngmi";
-/// Holds what the setting was.
+/// The file with the original value.
 const REMEMBERED: &str = "fault-around";
 /// Bytes of that file that are read at most.
 const LONGEST: u64 = 256;
 const ALTERNATIVE: &str =
-    "record without --exact-touch: `pages_around` then says how many pages each fault may have hidden";
+    "record without --exact-touch: `pages_around` then shows how many pages each fault may have hidden";
 
-/// Where the setting is, and where it is remembered.
+/// Where the setting is, and where its original value is kept.
 #[derive(Debug)]
 struct Places {
     debugfs: Debugfs,
     folder: PathBuf,
 }
 
-/// A recording for which the setting is changed. Dropped, it puts it back.
+/// A recording for which the setting is changed. Dropping it restores the setting.
 #[derive(Debug)]
 pub struct ExactTouch {
     places: Places,
-    /// What it was, in bytes.
+    /// The original value, in bytes.
     before: u64,
-    /// Locked, shared, as long as we want it changed.
+    /// The file, with our shared lock while we need the change.
     remembered: Option<File>,
 }
 
-/// What became of a setting that nobody wants changed any more.
+/// What happened to a setting that no recorder needs changed any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PutBack {
-    /// It is as it was again: so many bytes.
+    /// It was restored, to this many bytes.
     Done(u64),
-    /// Somebody else has set it meanwhile.
+    /// It had been set to another value in the meantime.
     Changed,
 }
 
 impl ExactTouch {
-    /// Changes the setting for the whole machine. Also returns what to tell the person, if somebody had left it changed.
+    /// Changes the setting for the whole machine. Also returns a message for the user if a killed recorder had left
+    /// it changed.
     ///
     /// # Errors
-    /// With the remedy, when it can't be changed; then nothing is.
+    /// When it can't be changed, with the remedy; then nothing is changed.
     pub fn begin() -> anyhow::Result<(Self, Option<String>)> {
         let debugfs = Debugfs::open().map_err(|error| refused(&error))?;
         let folder = PathBuf::from(FOLDER);
@@ -66,12 +70,9 @@ impl ExactTouch {
 
     fn begin_at(places: Places) -> anyhow::Result<(Self, Option<String>)> {
         places.debugfs.may_write(SETTING).map_err(|error| refused(&error))?;
-        let _turn = places.turn().with_context(|| {
-            format!(
-                "--exact-touch can't remember the setting in {}",
-                places.folder.display()
-            )
-        })?;
+        let _turn = places
+            .turn()
+            .with_context(|| format!("--exact-touch cannot save the setting in {}", places.folder.display()))?;
         let mut left = None;
         let (file, before) = match places.open()? {
             Some(file) if is_held(&file)? => {
@@ -105,7 +106,7 @@ impl ExactTouch {
         Ok(())
     }
 
-    /// How the log and the profile tell of it.
+    /// The status for the log and the profile.
     pub fn status(&self) -> HookStatus {
         HookStatus {
             noun: "fault".to_owned(),
@@ -115,7 +116,7 @@ impl ExactTouch {
         }
     }
 
-    /// Puts the setting back if nobody else wants it changed; a second time does nothing.
+    /// Restores the setting if no other recorder needs the change; a second call does nothing.
     ///
     /// # Errors
     /// When the kernel refuses; the next recording, or `ngmi doctor`, then tries again.
@@ -133,7 +134,7 @@ impl ExactTouch {
         };
         ended().with_context(|| {
             format!(
-                "{SETTING} was {} and could not be put back; `sudo ngmi doctor` tries again",
+                "{SETTING} was {} and could not be restored; run `sudo ngmi doctor` to try again",
                 self.before
             )
         })
@@ -142,25 +143,27 @@ impl ExactTouch {
 
 impl Drop for ExactTouch {
     fn drop(&mut self) {
-        // Whoever can tell the person has called it before.
+        // A caller that can report the error has called it before.
         let _ = self.end();
     }
 }
 
-/// Puts the setting back if a recorder that is no more had left it changed, and says so. Costs one look at a folder otherwise.
+/// Restores the setting if a killed recorder left it changed, and returns a message about it. Otherwise it costs one
+/// look at a folder.
 ///
 /// # Errors
-/// When it was left, and could not be put back.
+/// When it was left changed and could not be restored.
 pub fn recover() -> anyhow::Result<Option<String>> {
     let folder = PathBuf::from(FOLDER);
     if !nix::unistd::geteuid().is_root() || !folder.join(REMEMBERED).exists() {
         return Ok(None);
     }
-    let debugfs = Debugfs::open().context("the kernel's debug file system can't be mounted")?;
+    let debugfs = Debugfs::open().context("cannot mount the kernel's debug file system")?;
     Places { debugfs, folder }.recover()
 }
 
-/// Whether `--exact-touch` would work, for `ngmi doctor`; and what a killed recorder had left and is put back now.
+/// Rows for `ngmi doctor`: whether `--exact-touch` would work, and a setting that a killed recorder left and that is
+/// restored now.
 pub fn rows() -> Vec<HookStatus> {
     let mut rows = Vec::new();
     match recover() {
@@ -168,7 +171,7 @@ pub fn rows() -> Vec<HookStatus> {
         Ok(Some(told)) => rows.push(doctor::row("fault", &told, None, "")),
         Err(error) => rows.push(doctor::row(
             "fault",
-            "what a recorder that was killed had left",
+            "setting left by a killed recorder",
             Some(format!("{error:#}")),
             &format!("`echo 65536 | sudo tee /sys/kernel/debug/{SETTING}` (the kernel's default) sets it by hand"),
         )),
@@ -179,13 +182,13 @@ pub fn rows() -> Vec<HookStatus> {
         "fault",
         "--exact-touch (fault_around_bytes)",
         refused,
-        "none is needed: it is an option",
+        "no action needed: it is an option",
     ));
     rows
 }
 
 impl Places {
-    /// Nobody else looks at the file or the setting until it is dropped.
+    /// Locks the folder: until the lock is dropped, no other process uses the file or the setting.
     fn turn(&self) -> io::Result<File> {
         match DirBuilder::new().mode(0o700).create(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -200,7 +203,7 @@ impl Places {
         Ok(folder)
     }
 
-    /// The file, if there is one.
+    /// Opens the file, if there is one.
     fn open(&self) -> io::Result<Option<File>> {
         let opened = OpenOptions::new()
             .read(true)
@@ -213,7 +216,7 @@ impl Places {
         }
     }
 
-    /// Writes down what the setting is.
+    /// Saves the current value of the setting.
     fn remember(&self) -> anyhow::Result<(File, u64)> {
         let before = self.debugfs.read(SETTING).map_err(|error| refused(&error))?;
         let mut file = OpenOptions::new()
@@ -227,14 +230,16 @@ impl Places {
         Ok((file, before))
     }
 
-    /// With nobody's lock on the file: sets what it says, unless somebody else has set it meanwhile, and removes it.
+    /// With no other lock on the file: restores the value in it, unless the setting has been changed in the meantime,
+    /// and removes the file.
     fn put_back(&self, file: &File) -> io::Result<PutBack> {
         let done = match (remembered(file), self.debugfs.read(SETTING)?) {
             (Ok(before), now) if now == page_size() => {
                 self.debugfs.write(SETTING, before)?;
                 PutBack::Done(before)
             }
-            // It was killed before it changed anything, the file is of an earlier boot, or a person has set it by hand.
+            // It was killed before it changed anything, the file is of an earlier boot, or a person changed the
+            // setting.
             _ => PutBack::Changed,
         };
         std::fs::remove_file(self.folder.join(REMEMBERED))?;
@@ -248,7 +253,7 @@ impl Places {
         };
         let put_back = self.put_back(&file);
         Ok(told(put_back.with_context(|| {
-            format!("a recorder that was killed had left {SETTING} changed")
+            format!("a killed recorder left {SETTING} changed")
         })?))
     }
 }
@@ -256,14 +261,15 @@ impl Places {
 fn told(put_back: PutBack) -> Option<String> {
     match put_back {
         PutBack::Done(before) => Some(format!(
-            "{SETTING} put back to {before}: a recorder that was killed had left it at {}",
+            "{SETTING} restored to {before}: a killed recorder had left it at {}",
             page_size()
         )),
         PutBack::Changed => None,
     }
 }
 
-/// Whether some recorder wants the setting changed. If not, the file is locked for us alone until it is closed or locked otherwise.
+/// Whether another recorder needs the change. If not, the file is locked exclusively until it is closed or locked
+/// otherwise.
 fn is_held(file: &File) -> io::Result<bool> {
     match file.try_lock() {
         Ok(()) => Ok(false),
@@ -272,7 +278,7 @@ fn is_held(file: &File) -> io::Result<bool> {
     }
 }
 
-/// What the setting was, if that was since the machine was started.
+/// The original value, if it was saved in this boot.
 fn remembered(mut file: &File) -> io::Result<u64> {
     io::Seek::rewind(&mut file)?;
     let mut text = String::new();
@@ -283,22 +289,22 @@ fn remembered(mut file: &File) -> io::Result<u64> {
     bytes.filter(|_| is_this_boot).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidData,
-            format!("{FOLDER}/{REMEMBERED} is of an earlier boot: remove it"),
+            format!("{FOLDER}/{REMEMBERED} is from an earlier boot: remove it"),
         )
     })
 }
 
-/// What others could have written is not believed.
+/// Refuses a file that others could have written.
 fn only_ours(file: &File) -> io::Result<()> {
     let metadata = file.metadata()?;
     if metadata.uid() != nix::unistd::geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
-        return Err(io::Error::other("others may write there: remove it"));
+        return Err(io::Error::other("other users may write to it: remove it"));
     }
     Ok(())
 }
 
 fn refused(error: &io::Error) -> anyhow::Error {
-    anyhow::anyhow!("--exact-touch can't be had: {}; {ALTERNATIVE}", why(error))
+    anyhow::anyhow!("--exact-touch is not available: {}; {ALTERNATIVE}", why(error))
 }
 
 /// Why the setting can't be changed here.

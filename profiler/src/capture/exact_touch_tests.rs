@@ -88,7 +88,7 @@ fn what_a_killed_one_left_is_put_back_and_told() {
     kill(machine.begin().0);
     assert_eq!(machine.setting(), page_size());
     let told = machine.places().recover().unwrap().unwrap();
-    assert!(told.contains("put back to 65536"), "{told}");
+    assert!(told.contains("restored to 65536"), "{told}");
     assert_eq!((machine.setting(), machine.remembered().exists()), (USUAL, false));
     assert_eq!(machine.places().recover().unwrap(), None);
 }

@@ -1,4 +1,4 @@
-//! Attaches the hooks of page faults, tier by tier: a refused one is reported, and the next takes its place.
+//! Attaches the hooks of page faults, tier by tier: a refused one is reported, and the next tier is tried.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -27,7 +27,7 @@ pub enum FaultMode {
 }
 
 impl FaultMode {
-    /// As the programs read it.
+    /// The value that the programs read.
     pub fn number(self) -> u32 {
         use profiler_common::fault::{FAULTS_ALL, FAULTS_FILE, FAULTS_MAJOR};
         match self {
@@ -39,32 +39,33 @@ impl FaultMode {
     }
 }
 
-/// By which hooks page faults are watched (docs/page-faults.md).
+/// Which hooks trace page faults (docs/page-faults.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FaultSource {
-    /// Tier 1: `handle_mm_fault`, with the mapping in hand.
+    /// Tier 1: `handle_mm_fault`, which has the mapping at hand.
     Fentry,
     /// Tier 2: the exception, and the kernel's count at the end.
     Tracepoint,
-    /// Tier 3: the kernel's count alone: no latency.
+    /// Tier 3: only the kernel's count, without latency.
     Perf,
 }
 
-/// What is asked for.
+/// What to record of page faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Faults {
     /// Which faults.
     pub mode: FaultMode,
-    /// By which hooks; `None`: the best that the kernel allows.
+    /// Which hooks; `None`: the best that the kernel allows.
     pub source: Option<FaultSource>,
 }
 
-/// Programs at the two ends of `handle_mm_fault`. The kernel skips a program that was preempted in another thread on the same CPU; then its twin is
-/// there, or, where that is usual, the kernel's own count of the fault.
+/// Programs at the entry and the exit of `handle_mm_fault`. The kernel skips a program that was preempted in another
+/// thread on the same CPU; then its twin runs, or, where preemption is common, the kernel's own count of the fault is
+/// used.
 pub const TWINS: [[&str; 2]; 2] = [["fault_entry", "fault_entry_again"], ["fault_exit", "fault_exit_again"]];
 /// The exceptions: both or none.
 const EXCEPTIONS: [&str; 2] = ["page_fault_user", "page_fault_kernel"];
-/// What tiers 1 and 2 learn more; each does without.
+/// Hooks that add details to tiers 1 and 2; each is optional.
 const MORE: [&str; 9] = [
     "signal_generate",
     "mm_filemap_add_to_page_cache",
@@ -78,18 +79,18 @@ const MORE: [&str; 9] = [
 ];
 
 /// Remedies of refused hooks.
-const NEXT_TIER: &str = "none is needed: the next tier takes its place (docs/page-faults.md)";
-const LEFT_OUT: &str = "none is needed: what it tells is left out (docs/page-faults.md)";
+const NEXT_TIER: &str = "no action needed: falling back to the next tier (docs/page-faults.md)";
+const LEFT_OUT: &str = "no action needed: the data of this hook is left out (docs/page-faults.md)";
 const NOT_RECORDED: &str = "page faults are not recorded: a newer kernel may help";
 /// The kernel's counts of faults.
 const COUNTS: &str = "perf page-faults";
-/// What tier 1 watches.
+/// The function that tier 1 hooks.
 const HANDLER: &str = "handle_mm_fault";
 
-/// What was attached.
+/// The hooks that were attached.
 #[derive(Default)]
 pub struct Watched {
-    /// The tier; `None`: faults are not watched.
+    /// The tier; `None`: faults are not traced.
     pub source: Option<FaultSource>,
     /// Software events with their CPUs, not enabled yet.
     pub events: Vec<(u32, OwnedFd)>,
@@ -97,7 +98,7 @@ pub struct Watched {
     pub has_events: bool,
 }
 
-/// Attaches the best tier that was asked for and that the kernel allows.
+/// Attaches the best tier that was requested and that the kernel allows.
 pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &mut Vec<HookStatus>) -> Watched {
     if asked.mode == FaultMode::Off {
         return Watched::default();
@@ -140,7 +141,8 @@ pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &m
     }
 }
 
-/// Tier 1, with the kernel's counts where threads lose their CPU within programs. A kernel that takes only one end of the function is of no use: `None`.
+/// Attaches tier 1, with the kernel's counts where threads lose their CPU within programs. A kernel that takes only
+/// one end of the function is not usable: `None`.
 fn handled(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], status: &mut Vec<HookStatus>) -> Option<Vec<(u32, OwnedFd)>> {
     let [entries, exits] = &TWINS;
     let mut events = Vec::new();
@@ -218,7 +220,7 @@ fn more(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) {
     status.extend(attach::attach_tracepoints(ebpf, btf, ("fault", &MORE), LEFT_OUT));
 }
 
-/// Programs on the kernel's counts of faults.
+/// The programs on the kernel's counts of faults.
 const COMPLETIONS: [(&str, perf::Count); 2] = [
     ("fault_minor", perf::Count::MinorFaults),
     ("fault_major", perf::Count::MajorFaults),
@@ -236,7 +238,7 @@ fn completions(ebpf: &mut Ebpf, cpus: &[u32]) -> Result<Vec<(u32, OwnedFd)>, Pro
     Ok(events)
 }
 
-/// How the kernel's counts fared: they take two descriptors of each CPU, which a low limit may not allow.
+/// The status of the kernel's counts: they take two descriptors per CPU, which a low limit may not allow.
 fn status_of_counts<T>(opened: &Result<T, ProgramError>, remedy: &str) -> HookStatus {
     let status = attach::hook_of("fault", COUNTS, opened.as_ref().map(|_| ()));
     match opened {
@@ -249,7 +251,7 @@ fn status_of_counts<T>(opened: &Result<T, ProgramError>, remedy: &str) -> HookSt
     }
 }
 
-/// The loaded programs on one CPU's counts, which are not enabled yet.
+/// Attaches the loaded programs to one CPU's counts, which are not enabled yet.
 pub fn completions_on(ebpf: &Ebpf, cpu: u32) -> io::Result<Vec<(u32, OwnedFd)>> {
     let mut events = Vec::new();
     for (name, count) in COMPLETIONS {
@@ -260,10 +262,10 @@ pub fn completions_on(ebpf: &Ebpf, cpu: u32) -> io::Result<Vec<(u32, OwnedFd)>> 
     Ok(events)
 }
 
-/// Takes programs off the kernel again.
+/// Detaches programs.
 fn unload(ebpf: &mut Ebpf, names: &[&str]) {
     for name in names {
-        // One that was never loaded has nothing to take off.
+        // A program that was never loaded has nothing to detach.
         let _ = match ebpf.program_mut(name) {
             Some(aya::programs::Program::FEntry(program)) => program.unload(),
             Some(aya::programs::Program::FExit(program)) => program.unload(),

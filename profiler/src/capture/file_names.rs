@@ -1,10 +1,12 @@
-//! Numbers for the names of files: records refer to a name by a key that is made of the kernel's addresses, which no log may hold.
+//! Numbers for the names of files: records refer to a name by a key derived from kernel addresses, which no log may
+//! contain.
 
 use rustc_hash::FxHashMap;
 
 use crate::hash::hash;
 
-/// Names that are known, at most: a recording of the whole system may go on for days. Files of later ones have no name.
+/// Names that are known, at most: a recording of the whole system may run for days. Files of later names have no
+/// name.
 const LIMIT: usize = 1 << 20;
 
 /// The names of files, by key.
@@ -17,12 +19,13 @@ pub struct FileNames {
 #[derive(Debug, Clone, Copy)]
 struct Name {
     number: u64,
-    /// Hash of the path; `None`: it is on its way.
+    /// Hash of the path; `None`: it has not arrived yet.
     path: Option<u64>,
 }
 
 impl FileNames {
-    /// A name arrives: its number, unless it is known already. The kernel side forgets what it sent, and sends it again.
+    /// Takes a name that arrived: returns its number, unless it is known already. The kernel side forgets what it
+    /// sent, and sends it again.
     pub fn arrived(&mut self, key: u64, path: &[u8]) -> Option<u64> {
         let path = Some(hash(&path));
         let number = match self.known.get(&key) {

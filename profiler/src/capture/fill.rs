@@ -1,4 +1,5 @@
-//! How full a ring of the kernel's (`BPF_MAP_TYPE_RINGBUF`) is: its positions, which it shows in its first two pages.
+//! The fill level of a kernel ring (`BPF_MAP_TYPE_RINGBUF`), from the positions that the kernel shows in its first
+//! two pages.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -10,7 +11,8 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::event::RingCost;
 
-/// The consumer's and the producer's position, each at the start of a page (kernel/bpf/ringbuf.c, `struct bpf_ringbuf`).
+/// The consumer's and the producer's position, each at the start of a page (kernel/bpf/ringbuf.c, `struct
+/// bpf_ringbuf`).
 pub struct Fill {
     memory: NonNull<u8>,
     page: usize,
@@ -21,12 +23,12 @@ pub struct Fill {
 unsafe impl Send for Fill {}
 
 impl Fill {
-    /// Of a ring of `bytes`.
+    /// Maps the positions of a ring of `bytes`.
     pub fn new(ring: impl AsFd, bytes: u32) -> io::Result<Self> {
         let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)?.map_or(4096, i64::unsigned_abs);
         let page = usize::try_from(page).map_err(io::Error::other)?;
         let length = NonZeroUsize::new(2 * page).ok_or(io::ErrorKind::InvalidInput)?;
-        // SAFETY: a new mapping at a place of the kernel's choice, never written.
+        // SAFETY: a new mapping at an address that the kernel chooses, never written.
         let memory = unsafe { mmap(None, length, ProtFlags::PROT_READ, MapFlags::MAP_SHARED, ring, 0)? };
         Ok(Self {
             memory: memory.cast(),
@@ -38,13 +40,13 @@ impl Fill {
         })
     }
 
-    /// Looks at the ring, which is about to be emptied.
+    /// Reads the fill level before the ring is emptied.
     pub fn look(&mut self) {
         let waiting = self.position(self.page).wrapping_sub(self.position(0));
         self.cost.peak_bytes = self.cost.peak_bytes.max(waiting);
     }
 
-    /// The most that was seen.
+    /// The highest fill level seen.
     pub fn cost(&self) -> RingCost {
         self.cost
     }

@@ -1,19 +1,20 @@
-//! Files that had the same inode number, one after the other: a build that makes a program, runs it and removes it gets
-//! the number again for the next one.
+//! Files that had the same inode number one after the other: a build that creates a program, runs it and removes it
+//! gets the same number for the next one.
 
 use rustc_hash::FxHashMap;
 
 use crate::event::FileId;
 
-/// Inode numbers that are known, at most: a recording of the whole system may go on for days. Files of later ones count as one.
+/// Inode numbers that are known, at most: a recording of the whole system may run for days. Files of later ones count
+/// as one.
 const INODES_LIMIT: usize = 1 << 20;
-/// Files of one inode number beside the first, at most; later ones count as the last.
+/// Files per inode number after the first, at most; later ones count as the last.
 const GENERATIONS_LIMIT: usize = 1 << 16;
 
 /// Device and inode.
 type Inode = (u32, u32, u64);
 
-/// What the kernel called each file's generation (`inode->i_generation`), in the order in which they came.
+/// The kernel's generation of each file (`inode->i_generation`), in order of appearance.
 #[derive(Debug, Default)]
 pub struct Generations {
     /// Most inodes have one.
@@ -22,7 +23,7 @@ pub struct Generations {
 }
 
 impl Generations {
-    /// The file of a mapping record, whose generation is the kernel's: it becomes a count from 0.
+    /// Numbers the file of a mapping record: the kernel's generation becomes a count from 0.
     pub fn of_record(&mut self, file: FileId) -> FileId {
         let inode = inode(file);
         let place = match self.first.get(&inode) {
@@ -48,7 +49,8 @@ impl Generations {
         FileId { generation, ..file }
     }
 
-    /// The file that has the number now, for mappings that were asked for: the kernel does not tell their generation.
+    /// The file that has the number now, for mappings that were looked up: the kernel does not report their
+    /// generation.
     pub fn current(&self, file: FileId) -> FileId {
         let later = self.later.get(&inode(file)).map_or(0, Vec::len);
         let generation = u32::try_from(later).unwrap_or(u32::MAX);

@@ -1,9 +1,10 @@
-//! CPUs that come and go while a recording runs.
+//! CPUs that go online or offline while a recording runs.
 //!
-//! The kernel takes a CPU's perf events off when it goes offline, and does not put them back (`perf_event_exit_cpu_context` in
-//! kernel/events/core.c): their time stands still from then on. The eBPF programs on tracepoints are on every CPU anyway. So the list of
-//! CPUs is looked at often, and now and then whether the events of those that are in it still run: one that went and came back between two
-//! looks, as all but the first do when the machine sleeps, is not seen in the list.
+//! The kernel removes a CPU's perf events when it goes offline, and does not restore them
+//! (`perf_event_exit_cpu_context` in kernel/events/core.c): from then on their time does not advance. The eBPF
+//! programs on tracepoints are on every CPU anyway. So the list of CPUs is checked often, and at longer intervals
+//! whether the events of the listed CPUs still run: a CPU that goes offline and back online between two checks, as
+//! all but the first do when the machine sleeps, does not show in the list.
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -16,9 +17,9 @@ use super::attach::{self, Hooks};
 use super::{machine, perf};
 
 const LIST: &str = "/sys/devices/system/cpu/online";
-/// The list is some microseconds of reading.
+/// Interval of reading the list, which takes some microseconds.
 const LOOK: Duration = Duration::from_millis(100);
-/// Asking an event for its time interrupts its CPU.
+/// Interval of checking the events: reading an event's time interrupts its CPU.
 const ASK: Duration = Duration::from_secs(1);
 
 /// The CPUs as they were last seen.
@@ -29,14 +30,14 @@ pub struct Cpus {
     hz: u32,
     looked: Instant,
     asked: Instant,
-    /// For how long each CPU's event ran, in ns.
+    /// How long each CPU's event has run, in ns.
     ran: FxHashMap<u32, u64>,
-    /// CPUs in the list that could not be sampled yet.
+    /// Listed CPUs that could not be sampled yet.
     waiting: bool,
 }
 
 impl Cpus {
-    /// Call it before the events are opened: what changes from then on is seen.
+    /// Reads the list. Call it before the events are opened, to notice changes from then on.
     pub fn new(hz: u32) -> Self {
         let now = Instant::now();
         let list = File::open(LIST).ok();
@@ -51,7 +52,7 @@ impl Cpus {
         }
     }
 
-    /// Samples the CPUs that came. Call it after the rings were drained: those of CPUs that went are given up.
+    /// Starts sampling CPUs that came online. Call it after the rings were drained: those of offline CPUs are closed.
     pub fn follow(&mut self, hooks: &mut Hooks) {
         if self.looked.elapsed() < LOOK {
             return;
@@ -72,7 +73,7 @@ impl Cpus {
         }
     }
 
-    /// Lets go of the events whose time stands still, so that they are opened anew.
+    /// Closes the events whose time does not advance, to have them opened again.
     fn let_go_of_stopped(&mut self, hooks: &mut Hooks) {
         let mut stopped = Vec::new();
         for (cpu, ring) in &hooks.sampling {
@@ -91,7 +92,7 @@ impl Cpus {
     }
 }
 
-/// Makes the CPUs with events those that are online. False: one of them takes no events yet.
+/// Opens events for the CPUs that are online and closes the others. False: a CPU takes no events yet.
 fn attend(hooks: &mut Hooks, online: &[u32], hz: u32) -> bool {
     let watched: Vec<u32> = hooks.sampling.iter().map(|(cpu, _)| *cpu).collect();
     for &cpu in watched.iter().filter(|cpu| !online.contains(cpu)) {

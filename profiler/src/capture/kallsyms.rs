@@ -1,4 +1,5 @@
-//! Where the kernel is: its addresses leave this half only as offsets from `_text`, with the functions' names.
+//! Addresses of kernel functions: they leave the privileged helper only as offsets from `_text`, with the functions'
+//! names.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -14,16 +15,16 @@ const KALLSYMS: &str = "/proc/kallsyms";
 /// Distinct kernel addresses that are named at the end.
 const ADDRESSES_LIMIT: usize = 1 << 20;
 
-/// The addresses that samples hit.
+/// The kernel addresses that samples hit.
 pub struct KernelAddresses {
     text: u64,
-    /// Where the code is that names them.
+    /// The base of the kernel's code.
     seen: FxHashSet<u64>,
 }
 
 impl KernelAddresses {
-    /// `None`: the kernel hides its addresses (`kernel.kptr_restrict`), so that a frame can't be told without telling where
-    /// the kernel is.
+    /// The address of `_text`. `None`: the kernel hides its addresses (`kernel.kptr_restrict`), and naming a frame
+    /// would reveal where the kernel is.
     pub fn new() -> io::Result<Option<Self>> {
         let text = find_text(BufReader::new(File::open(KALLSYMS)?))?;
         Ok(text.map(|text| Self {
@@ -32,8 +33,8 @@ impl KernelAddresses {
         }))
     }
 
-    /// Takes note of an address and returns its offset. A return address is noted as the call before it: behind a call that
-    /// never returns another function may begin.
+    /// Notes an address and returns its offset. A return address is noted as the call before it: after a call that
+    /// never returns, another function may begin.
     pub fn offset(&mut self, address: u64, is_return_address: bool) -> KernelOffset {
         if self.seen.len() < ADDRESSES_LIMIT {
             self.seen.insert(address.wrapping_sub(u64::from(is_return_address)));
@@ -41,7 +42,7 @@ impl KernelAddresses {
         KernelOffset(address.wrapping_sub(self.text))
     }
 
-    /// Names every place that was noted, as far as the kernel has a name.
+    /// Names every noted address, if the kernel has a name for it.
     pub fn names(&self) -> anyhow::Result<Vec<Event<'static>>> {
         let list = File::open(KALLSYMS).with_context(|| format!("cannot read {KALLSYMS}"))?;
         Ok(self.look_up(&KernelSymbols::parse(BufReader::new(list))?))
@@ -67,7 +68,8 @@ impl KernelAddresses {
     }
 }
 
-/// The addresses of the kernel's own variables, as far as it lists them (`CONFIG_KALLSYMS_ALL`) and does not hide where it is.
+/// The addresses of the kernel's own variables, if it lists them (`CONFIG_KALLSYMS_ALL`) and does not hide its
+/// addresses.
 pub fn addresses<const N: usize>(names: [&str; N]) -> io::Result<[Option<u64>; N]> {
     find(BufReader::with_capacity(1 << 16, File::open(KALLSYMS)?), names)
 }
@@ -82,7 +84,7 @@ fn find<const N: usize>(mut list: impl BufRead, names: [&str; N]) -> io::Result<
         }
         let line = line.trim_ascii_end();
         if line.ends_with(b"]") {
-            break; // modules, and whatever else was loaded, come last
+            break; // modules, and everything else that was loaded, are at the end
         }
         let mut words = line.splitn(3, |&byte| byte == b' ');
         let (Some(address), _, Some(name)) = (words.next(), words.next(), words.next()) else {
@@ -93,7 +95,7 @@ fn find<const N: usize>(mut list: impl BufRead, names: [&str; N]) -> io::Result<
             found[place] = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
         }
     }
-    // Hidden addresses are all zero; a place among the variables of a CPU may be.
+    // Hidden addresses are all zero; an offset among per-CPU variables may be, too.
     Ok(if found.iter().flatten().all(|&address| address == 0) {
         [None; N]
     } else {
@@ -101,7 +103,7 @@ fn find<const N: usize>(mut list: impl BufRead, names: [&str; N]) -> io::Result<
     })
 }
 
-/// The address of `_text`, which stands near the list's beginning.
+/// The address of `_text`, which is near the beginning of the list.
 fn find_text(list: impl BufRead) -> io::Result<Option<u64>> {
     for line in list.split(b'\n') {
         let line = line?;

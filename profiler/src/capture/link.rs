@@ -1,4 +1,5 @@
-//! The record half's end of the socket: one JSON message a packet (`SOCK_SEQPACKET`), with descriptors beside it.
+//! The recorder's end of the socket to the privileged helper: one JSON message per packet (`SOCK_SEQPACKET`), with
+//! descriptors attached.
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -14,10 +15,11 @@ use serde::de::DeserializeOwned;
 use super::wire::MESSAGE_LIMIT;
 use super::{open_files, packet};
 
-/// How long the other half may take to receive the descriptors that are under way, which the kernel counts with the limit of open files.
+/// How long the peer may take to receive the descriptors in flight, which the kernel counts with the limit of open
+/// files.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// One end of the socket between the two halves.
+/// One end of the socket between the recorder and the privileged helper.
 #[derive(Debug)]
 pub struct Link {
     socket: OwnedFd,
@@ -39,12 +41,12 @@ impl Link {
     /// Sends `message`, with a descriptor if there is one.
     ///
     /// # Errors
-    /// When the other half is gone or the message is too long.
+    /// When the peer is gone or the message is too long.
     pub fn send(&self, message: &impl Serialize, descriptor: Option<BorrowedFd<'_>>) -> Result<()> {
         let bytes = serde_json::to_vec(message)?;
         if bytes.len() > MESSAGE_LIMIT {
             bail!(
-                "a message of {} bytes is over the limit of {MESSAGE_LIMIT}",
+                "a message of {} bytes exceeds the limit of {MESSAGE_LIMIT}",
                 bytes.len()
             );
         }
@@ -58,16 +60,16 @@ impl Link {
                 Ok(_) => return Ok(()),
                 Err(Errno::EINTR) => {}
                 Err(Errno::ETOOMANYREFS) if began.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(1)),
-                Err(error) => return Err(error).context("sending to the other half of ngmi"),
+                Err(error) => return Err(error).context("sending to the other process of ngmi"),
             }
         }
     }
 
-    /// Receives one message; `None` when the other half is gone. A descriptor is left out if there is no room for it, or would not be for much
-    /// else.
+    /// Receives one message; `None` when the peer is gone. A descriptor is dropped if it exceeds the limit of open
+    /// files, or would leave too few for other uses.
     ///
     /// # Errors
-    /// When it is no message of ours: too long, no JSON, or with too many descriptors.
+    /// When the message is invalid: too long, not JSON, or with too many descriptors.
     pub fn receive<M: DeserializeOwned>(&self) -> Result<Option<(M, Option<OwnedFd>)>> {
         let mut bytes = vec![0; MESSAGE_LIMIT];
         let packet = loop {
@@ -75,17 +77,17 @@ impl Link {
                 Ok(packet) => break packet,
                 Err(Errno::EINTR) => {}
                 Err(Errno::ECONNRESET) => return Ok(None),
-                Err(error) => return Err(error).context("receiving from the other half of ngmi"),
+                Err(error) => return Err(error).context("receiving from the other process of ngmi"),
             }
         };
         if packet.len == 0 {
             return Ok(None);
         }
         if packet.is_over_limits {
-            bail!("the other half of ngmi sent a message over the limits");
+            bail!("the other process of ngmi sent a message that exceeds the limits");
         }
-        let message =
-            serde_json::from_slice(&bytes[..packet.len]).context("the other half of ngmi sent no message of ours")?;
+        let message = serde_json::from_slice(&bytes[..packet.len])
+            .context("the other process of ngmi sent an invalid message")?;
         let descriptor = packet
             .descriptor
             .filter(|descriptor| !open_files::is_of_the_last(descriptor));
@@ -96,15 +98,16 @@ impl Link {
 /// Takes over a socket that this process was started with.
 ///
 /// # Errors
-/// When the number is no socket: the hidden verbs were typed by a person.
+/// When the number is not a socket: an internal subcommand was typed by a person.
 pub fn inherited(fd: RawFd) -> Result<OwnedFd> {
     let is_socket = fd > 2
         && std::fs::read_link(format!("/proc/self/fd/{fd}"))
             .is_ok_and(|to| to.to_string_lossy().starts_with("socket:"));
     if !is_socket {
-        bail!("descriptor {fd} is no socket; this verb is for ngmi itself, use `ngmi record`");
+        bail!("descriptor {fd} is not a socket; this subcommand is internal to ngmi, use `ngmi record`");
     }
-    // SAFETY: the descriptor is open (checked above), and nothing in this process has taken it: it came with exec.
+    // SAFETY: the descriptor is open (checked above), and nothing in this process has taken it: it was inherited
+    // through exec.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     nix::fcntl::fcntl(&socket, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC))?;
     Ok(socket)

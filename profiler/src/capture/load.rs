@@ -1,4 +1,4 @@
-//! Puts the eBPF object into the kernel: programs, maps, configuration.
+//! Loads the eBPF object into the kernel: programs, maps, configuration.
 
 use std::borrow::Cow;
 
@@ -13,56 +13,59 @@ use zerocopy::IntoBytes;
 use super::btf::{Btf, WALKER_NEEDS};
 use super::{capabilities, machine, preempt};
 
-/// The object that scripts/build-ebpf made from profiler-ebpf/.
+/// The object that scripts/build-ebpf built from profiler-ebpf/.
 #[cfg(target_arch = "x86_64")]
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../ebpf/ngmi-x86_64.o");
 
-/// Names in the environment an object to load instead; in debug builds only, because whoever chooses the object of a
-/// privileged program has its privileges.
+/// Environment variable with the path of an object to load instead. In debug builds only: choosing the object of a
+/// privileged program means having its privileges.
 pub const OBJECT_VARIABLE: &str = "NGMI_EBPF_OBJECT";
 
-/// Set in the environment it turns the walker off, as if the kernel had no `bpf_loop`: stacks are copied then. In debug builds only:
-/// it is for tests on newer kernels.
+/// Environment variable that turns off the walker, as if the kernel had no `bpf_loop`: stacks are then copied. In
+/// debug builds only, for tests on newer kernels.
 pub const NO_WALK_VARIABLE: &str = "NGMI_NO_WALK";
 
-/// The size of the ring of samples in bytes (a power of two of at least a page), in the environment; in debug builds only: it is for tests of
-/// what happens when the ring is full.
+/// Environment variable with the size of the sample ring in bytes (a power of two of at least a page). In debug
+/// builds only, for tests of a full ring.
 pub const RING_VARIABLE: &str = "NGMI_RING_BYTES";
 
-/// Samples of 64 KiB stacks at 1000 Hz on a CPU come to 66 MB a second; a quarter of a second of that, for each CPU.
+/// Bytes of the sample ring per CPU: samples of 64 KiB stacks at 1000 Hz take 66 MB per second, and this holds a
+/// quarter of a second.
 const BULK_BYTES_PER_CPU: u32 = 16 << 20;
-/// However many CPUs there are.
+/// The largest ring, however many CPUs there are.
 const BULK_BYTES_LIMIT: u32 = 256 << 20;
 
-/// This fraction of the machine's memory may go to the table of recorded threads, all of whose room the kernel takes at once and never swaps
-/// out. Beyond it, threads are not recorded, and counted.
+/// Fraction of the machine's memory that the table of recorded threads may take; the kernel allocates all of it at
+/// once and never swaps it. Threads beyond its capacity are not recorded, and counted.
 const THREADS_SHARE: u64 = 64;
-/// Room for so many threads is usual, 34 MB: a command may start them.
+/// The usual capacity in threads, 34 MB: a command may start this many.
 const USUAL_THREADS: u32 = 1 << 15;
-/// However little memory there is, and however much.
+/// The lowest and highest capacity, however little or much memory there is.
 const THREADS_LIMITS: (u32, u32) = (1 << 12, 1 << 22);
-/// What one takes: its state, its key, and the kernel's own (`struct htab_elem` and `struct bucket` in kernel/bpf/hashtab.c).
+/// Bytes per thread: its state, its key, and the kernel's own data (`struct htab_elem` and `struct bucket` in
+/// kernel/bpf/hashtab.c).
 const THREAD_BYTES: u64 = size_of::<ThreadState>() as u64 + 8 + 48 + 16;
-/// Code ranges for each thread that exists: most processes have one or few, and some tens of ranges, which are written twice when one is new.
+/// Code ranges per existing thread: most processes have one or few threads and some tens of ranges, and the ranges
+/// are written twice when one is new.
 const RANGES_A_THREAD: u32 = 64;
 
-/// This fraction of the machine's memory may go to the rows of unwind tables.
+/// Fraction of the machine's memory that the rows of unwind tables may take.
 const ROWS_SHARE: u64 = 128;
-/// However much memory there is: 48 MiB, more than a browser and its libraries take.
+/// The largest table of rows: 48 MiB, more than a browser and its libraries take.
 const MAX_ROWS: u32 = 6 << 20;
-/// Rows of a page, at least: libraries have ten (docs/unwinding.md, "Measured").
+/// Rows per page, at least: libraries have ten (docs/unwinding.md, "Measured").
 const ROWS_A_PAGE: u32 = 4;
 
-/// How large the tables are.
+/// The sizes of the maps.
 #[derive(Debug, Clone, Copy)]
 pub struct Sizes {
     /// Threads recorded at one time.
     pub threads: u32,
-    /// The ring of samples, a power of two.
+    /// Bytes of the sample ring, a power of two.
     pub bulk_bytes: u32,
     /// Rows of unwind tables, of 8 bytes.
     pub rows: u32,
-    /// Their pages of code, [`profiler_common::unwind::TABLE_PAGE`] bytes each.
+    /// Pages of code of the unwind tables, [`profiler_common::unwind::TABLE_PAGE`] bytes each.
     pub pages: u32,
     /// Code ranges of all address spaces.
     pub ranges: u32,
@@ -71,7 +74,8 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// For a machine with so many CPUs and so much memory, where so many threads are recorded from the beginning.
+    /// Sizes for a machine with this many CPUs and this much memory, where this many threads are recorded from the
+    /// beginning.
     pub fn for_machine(cpus: u32, tasks: u32, memory: u64) -> Self {
         let bulk = BULK_BYTES_PER_CPU
             .saturating_mul(cpus.div_ceil(4).max(1))
@@ -93,20 +97,20 @@ impl Sizes {
         }
     }
 
-    /// After so many bytes from each of `cpus` CPUs a quarter of the ring of samples is full.
+    /// Bytes from each of `cpus` CPUs that fill a quarter of the sample ring.
     pub fn doorbell(self, cpus: usize) -> u32 {
         let quarter = self.bulk_bytes / 4;
         quarter / u32::try_from(cpus.max(1)).unwrap_or(u32::MAX)
     }
 }
 
-/// What a test asks for: in debug builds, and never with rights that are not the caller's own.
+/// A setting for tests: only in debug builds, and never if the process has rights beyond its caller's.
 fn from_environment(variable: &str) -> Option<std::ffi::OsString> {
     let is_trusted = cfg!(debug_assertions) && !capabilities::is_lent_rights();
     is_trusted.then(|| std::env::var_os(variable)).flatten()
 }
 
-/// The size that a test asks for.
+/// The ring size that a test sets.
 fn asked_ring() -> Option<u32> {
     from_environment(RING_VARIABLE)?.to_str()?.parse().ok()
 }
@@ -119,12 +123,12 @@ pub fn walker_refused(types: &Btf) -> Option<String> {
     (!types.has_function(WALKER_NEEDS)).then(|| format!("no {WALKER_NEEDS} before kernel 5.17"))
 }
 
-/// Makes the maps. Programs are loaded one by one as they are attached, so that a refused one leaves the others usable.
+/// Creates the maps. Programs are loaded one by one as they are attached: a refused one leaves the others usable.
 pub fn load(config: &Config, sizes: Sizes, types: &Btf) -> anyhow::Result<Ebpf> {
     let mut object = object()?.into_owned();
     preempt::complete(&mut object, preempt::functions(types, machine::kernel_version()));
     let ebpf = EbpfLoader::new()
-        .btf(None) // no relocations: offsets come through the configuration
+        .btf(None) // no relocations: the configuration has the offsets
         .override_global("CONFIG", config.as_bytes(), true)
         .override_global(ABI_SYMBOL, &ABI_VERSION, true)
         .map_max_entries("THREADS", sizes.threads)
@@ -151,7 +155,7 @@ fn object() -> anyhow::Result<Cow<'static, [u8]>> {
     #[cfg(target_arch = "x86_64")]
     return Ok(Cow::Borrowed(OBJECT));
     #[cfg(not(target_arch = "x86_64"))]
-    anyhow::bail!("there is no eBPF object for this CPU architecture yet: x86-64 is needed")
+    anyhow::bail!("there is no eBPF object for this CPU architecture yet: use an x86-64 machine")
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Writes the event log. When the disk is full the log ends at its last whole chunk, and the recording goes on without it.
+//! Writes the event log. When the disk is full, the log ends at its last whole chunk, and the recording continues
+//! without it.
 
 use std::fs::File;
 use std::io;
@@ -23,7 +24,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Begins a log in a descriptor that the record half opened.
+    /// Begins a log in a descriptor that the recorder opened.
     pub fn new(descriptor: OwnedFd, header: &Header) -> io::Result<Self> {
         let file = File::from(descriptor);
         require_plain(&file)?;
@@ -44,7 +45,7 @@ impl Log {
         }
     }
 
-    /// Hands what was gathered to the kernel, so that it survives us.
+    /// Passes the buffered events to the kernel: they then outlive this process.
     pub fn flush(&mut self) {
         if self.failure.is_none()
             && let Err(error) = self.writer.flush_chunk()
@@ -54,7 +55,7 @@ impl Log {
     }
 
     fn fail(&mut self, error: io::Error) {
-        // A half-written chunk at the end would be skipped by readers; without it the file is whole.
+        // Readers would skip a half-written chunk at the end; without it, the file is whole.
         let _ = self.file.set_len(self.writer.good_bytes());
         self.failure = Some(error);
     }
@@ -74,7 +75,8 @@ impl Log {
     }
 }
 
-/// File systems whose regular files are the kernel's switches, some of which ask who writes, and not who opened.
+/// File systems whose regular files are kernel settings, some of which check the writing process and not the opening
+/// one.
 const SWITCHES: [FsType; 9] = [
     PROC_SUPER_MAGIC,
     SYSFS_MAGIC,
@@ -87,7 +89,8 @@ const SWITCHES: [FsType; 9] = [
     SELINUX_MAGIC,
 ];
 
-/// Root would wait at a pipe for whoever does not read it, and a device or a switch may do for root what it does not do for whoever opened it.
+/// Accepts only a regular file: root would block on a pipe that is not read, and a device or a kernel setting may do
+/// for root what it refuses to the process that opened it.
 fn require_plain(file: &File) -> io::Result<()> {
     let invalid = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     if !file.metadata()?.is_file() || SWITCHES.contains(&fstatfs(file)?.filesystem_type()) {

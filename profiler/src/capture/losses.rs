@@ -1,4 +1,4 @@
-//! What was lost: the kernel's counters and our own, in one table.
+//! Losses: the kernel's counters and our own, in one table.
 
 use aya::maps::{MapData, PerCpuArray};
 use profiler_common::Loss;
@@ -10,7 +10,7 @@ use crate::event::Event;
 /// Counts since the start of the recording.
 #[derive(Debug, Default)]
 pub struct Losses {
-    /// Counted here.
+    /// Counted in this process.
     ours: [u64; LOSS_COUNT],
     /// The kernel's counters as last read.
     kernel: [u64; LOSS_COUNT],
@@ -18,14 +18,14 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Counts a loss on this side.
+    /// Counts a loss in this process.
     pub fn count(&mut self, loss: Loss, how_many: u64) {
         if let Some(count) = self.ours.get_mut(loss as usize) {
             *count = count.saturating_add(how_many);
         }
     }
 
-    /// Replaces a figure that the kernel keeps as a total.
+    /// Replaces a count that the kernel keeps as a total.
     pub fn set(&mut self, loss: Loss, total: u64) {
         if let Some(count) = self.ours.get_mut(loss as usize) {
             *count = total;
@@ -41,12 +41,12 @@ impl Losses {
         }
     }
 
-    /// Everything lost.
+    /// All losses.
     pub fn total(&self) -> u64 {
         self.ours.iter().chain(&self.kernel).sum()
     }
 
-    /// Writes the counts that changed since the last time.
+    /// Writes the counts that have changed since the last call.
     pub fn write(&mut self, log: &mut Log) {
         for loss in Loss::ALL {
             let index = loss as usize;

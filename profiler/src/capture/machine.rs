@@ -1,4 +1,4 @@
-//! What the log's header tells of the machine.
+//! The machine's properties for the header of the log.
 
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,10 +8,10 @@ use super::terms::{Scope, Terms};
 use crate::addr::Timestamp;
 use crate::event::Header;
 
-/// The kernel's word for the first pid namespace (`PROC_PID_INIT_INO` of `include/linux/proc_ns.h`).
+/// The link text of the first pid namespace (`PROC_PID_INIT_INO` of `include/linux/proc_ns.h`).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Whether we see the pids that the kernel side sees.
+/// Whether our pids are those that the kernel side sees.
 pub fn in_first_pid_namespace() -> bool {
     let namespace = std::fs::read_link("/proc/self/ns/pid");
     namespace.map_or(true, |name| name.as_os_str() == FIRST_PID_NAMESPACE)
@@ -22,7 +22,7 @@ pub fn cpus() -> io::Result<Vec<u32>> {
     aya::util::online_cpus().map_err(|(path, error)| io::Error::new(error.kind(), format!("{path}: {error}")))
 }
 
-/// CPUs that may ever be online, at least 1: numbers of CPUs are below.
+/// The number of CPUs that may ever be online, at least 1: all CPU numbers are below it.
 pub fn possible_cpus() -> u32 {
     let cpus = aya::util::nr_cpus();
     cpus.map_or(1, |count| u32::try_from(count).unwrap_or(u32::MAX))
@@ -34,17 +34,17 @@ pub fn memory() -> u64 {
     info.map_or(0, |info| info.ram_total())
 }
 
-/// A number in a file of /proc/sys; `None`: absent or something else.
+/// Reads a number from a file of /proc/sys; `None`: it is absent or not a number.
 pub fn setting(path: &str) -> Option<i64> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// The highest rate of samples that the kernel allows, per second.
+/// The highest sampling rate that the kernel allows, per second.
 pub fn highest_rate() -> Option<u32> {
     setting("/proc/sys/kernel/perf_event_max_sample_rate").and_then(|rate| u32::try_from(rate).ok())
 }
 
-/// The release and the architecture, as `uname` has them.
+/// The release and the architecture, as `uname` prints them.
 pub fn kernel() -> (String, String) {
     let name = nix::sys::utsname::uname();
     let text = |name: &std::ffi::OsStr| name.to_string_lossy().into_owned();
@@ -54,7 +54,7 @@ pub fn kernel() -> (String, String) {
     )
 }
 
-/// The running kernel's version: `6.18.44-fc-v669` is 6.18.
+/// The running kernel's version: for `6.18.44-fc-v669`, 6.18.
 pub fn kernel_version() -> Option<(u32, u32)> {
     version(&kernel().0)
 }

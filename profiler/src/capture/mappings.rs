@@ -1,4 +1,4 @@
-//! Takes `PERF_RECORD_MMAP2` and its companions apart. The kernel makes them; the path in them is the program's.
+//! Parses `PERF_RECORD_MMAP2` and related records. The kernel writes them; the path in them is chosen by the program.
 
 use crate::addr::{Avma, FileOffset, Timestamp};
 use crate::event::{At, FileId, Mapping};
@@ -6,21 +6,21 @@ use crate::event::{At, FileId, Mapping};
 const PERF_RECORD_LOST: u32 = 2;
 const PERF_RECORD_THROTTLE: u32 = 5;
 const PERF_RECORD_MMAP2: u32 = 10;
-/// `PERF_RECORD_MISC_MMAP_BUILD_ID`: a build id in the place of device and inode. We never ask for it.
+/// `PERF_RECORD_MISC_MMAP_BUILD_ID`: a build id in place of device and inode. We never request it.
 const MISC_BUILD_ID: u16 = 1 << 14;
 
-/// A perf record that matters here.
+/// A perf record of one of the kinds that are used.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Record {
-    /// A mapping was made.
+    /// A new mapping.
     Mapping(Mapping),
-    /// So many records did not fit the ring.
+    /// This many records did not fit into the ring.
     Lost(u64),
     /// The sampling event was stopped for the rest of a tick.
     Throttled,
 }
 
-/// Parses what follows a record's header. `None`: of another kind, or too short.
+/// Parses what follows a record's header. `None`: another kind, or too short.
 pub fn parse(kind: u32, misc: u16, record: &[u8]) -> Option<Record> {
     match kind {
         PERF_RECORD_LOST => number(record, 8).map(Record::Lost),

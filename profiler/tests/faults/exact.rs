@@ -166,7 +166,7 @@ fn what_sigkill_leaves_the_doctor_puts_back() {
                 .split_whitespace()
                 .collect::<Vec<_>>()
                 .join(" ");
-            let expected = format!("put back to {}", before.unwrap());
+            let expected = format!("restored to {}", before.unwrap());
             assert!(words.contains(&expected), "{next} does not say so: {words}");
             assert_eq!(fault_around(), before, "after {next}");
         }

@@ -1,4 +1,5 @@
-//! The ring of everything but task events: records become events, completed by what only this half knows.
+//! The ring of everything but task events: converts records to events, and adds what only the privileged helper
+//! knows.
 
 use aya::maps::RingBuf;
 use profiler_common::block::{PendingRequest, REQUEST_UNFINISHED};
@@ -12,7 +13,7 @@ use crate::capture::records;
 use crate::event::{At, Device, Event, FileName};
 
 impl Drain {
-    /// Empties the ring into the log: how many records, and how many bytes.
+    /// Empties the ring into the log; returns the number of records and of bytes.
     pub(super) fn read_bulk(&mut self) -> (usize, usize) {
         let (mut count, mut bytes, mut found) = (0, 0, Vec::new());
         self.fill.iter_mut().for_each(Fill::look);
@@ -59,7 +60,8 @@ impl Drain {
         (count, bytes)
     }
 
-    /// Numbers files and flags as the log does, and counts. Returns whose stack may have left the known mappings.
+    /// Numbers files and flags as the log does, and counts. Returns the process if its stack may have left the known
+    /// mappings.
     fn complete(&mut self, event: &mut Event<'_>) -> Option<At> {
         match event {
             Event::Sample(sample) => {
@@ -124,7 +126,7 @@ impl Drain {
         self.write(&event);
     }
 
-    /// Writes the requests that the devices still have.
+    /// Writes the requests that the devices have not completed.
     pub fn write_open_requests(&mut self, time: Timestamp) {
         let open = self.requests.iter().filter_map(|entry| {
             let (_, words) = entry.ok()?;
