@@ -1,17 +1,17 @@
-//! Memory that a burst of events or a large table took goes back to the system: the allocator would keep it.
+//! Returns memory that a burst of events or a large table took to the system: the allocator would keep it.
 
 use std::time::{Duration, Instant};
 
-/// Between two times.
+/// Interval between two returns.
 const INTERVAL: Duration = Duration::from_mins(1);
 
-/// When the last of it was given back.
+/// Time of the last return.
 pub struct Memory(Instant);
 
 impl Memory {
-    /// Now.
+    /// Returns free memory now.
     pub fn give_back() -> Self {
-        // SAFETY: it touches only memory that nothing uses, under the allocator's own lock.
+        // SAFETY: it touches only memory that is not in use, under the allocator's own lock.
         #[cfg(target_env = "gnu")]
         unsafe {
             libc::malloc_trim(0);
@@ -19,7 +19,7 @@ impl Memory {
         Self(Instant::now())
     }
 
-    /// Gives it back if that is due.
+    /// Returns free memory if that is due.
     pub fn turn(&mut self) {
         if self.0.elapsed() >= INTERVAL {
             *self = Self::give_back();
@@ -27,10 +27,10 @@ impl Memory {
     }
 }
 
-/// From here on pieces of 128 KiB or more are the system's again once they are freed. By itself the allocator raises that bound to the
+/// Makes the allocator return pieces of 128 KiB or more once they are freed. By default it raises that bound to the
 /// largest piece that was freed, 32 MiB at most (mallopt(3)), and keeps what is below.
 pub fn keep_no_large_pieces() {
-    // SAFETY: it sets a number of the allocator's, under its own lock.
+    // SAFETY: it sets a parameter of the allocator, under the allocator's own lock.
     #[cfg(target_env = "gnu")]
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);

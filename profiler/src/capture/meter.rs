@@ -1,8 +1,9 @@
-//! Measures what the recording itself costs: time in our programs, CPU time and memory of this half.
+//! Measures the cost of the recording itself: time in our programs, CPU time and memory of the privileged helper.
 //!
-//! The kernel counts the runs of eBPF programs only while somebody asks for it (`BPF_ENABLE_STATS`), and then each run reads a clock
-//! twice: some 55 ns, which is 4 % of a thread that does nothing but switch. So it counts for the first half second and then for a
-//! tenth of the time, and each stretch stands for the time up to the next one (docs/reliability.md). `--self-account` counts all the time.
+//! The kernel counts the runs of eBPF programs only on request (`BPF_ENABLE_STATS`), and then each run reads a clock
+//! twice: some 55 ns, which is 4 % of a thread that does nothing but switch. So it counts for the first half second
+//! and then for a tenth of the time, and each stretch is extrapolated up to the next one (docs/reliability.md). With
+//! `--self-account` it counts all the time.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -16,11 +17,11 @@ use nix::sys::time::TimeValLike as _;
 use crate::addr::ns;
 use crate::event::{Cost, ProcessCost, ProgramCost, ProgramCosts, RingCost};
 
-/// Short recordings are counted whole.
+/// The first stretch; recordings shorter than this are counted completely.
 const FIRST: Duration = Duration::from_millis(500);
-/// Later stretches, as far as cycles allow.
+/// Length of later stretches, rounded to cycles.
 const STRETCH: Duration = Duration::from_millis(20);
-/// A stretch stands for so many times its own length.
+/// A stretch is extrapolated to this multiple of its length.
 const EVERY: u32 = 10;
 
 /// CPU time of this process so far.
@@ -38,7 +39,7 @@ pub fn peak_rss() -> u64 {
     })
 }
 
-/// CPU time of this process, by part of the recording.
+/// CPU time of this process, by phase of the recording.
 #[derive(Debug, Clone, Copy)]
 pub struct Phases {
     begun: Duration,
@@ -46,7 +47,7 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// The recording begins.
+    /// Marks the beginning of the recording.
     pub fn begin() -> Self {
         Self {
             begun: cpu_time(),
@@ -54,12 +55,12 @@ impl Phases {
         }
     }
 
-    /// Nothing more is recorded. Only the first call counts.
+    /// Marks its end. Only the first call counts.
     pub fn stop(&mut self) {
         self.stopped.get_or_insert_with(cpu_time);
     }
 
-    /// Everything up to now.
+    /// The times up to now.
     pub fn cost(&self) -> ProcessCost {
         let now = cpu_time();
         let stopped = self.stopped.unwrap_or(now);
@@ -82,14 +83,14 @@ struct Stretch {
     before: Counts,
 }
 
-/// What the kernel counted in a stretch, until it is known for how long it stands.
+/// What the kernel counted in a stretch, until the time it represents is known.
 struct Counted {
     since: Instant,
     length: Duration,
     counts: Counts,
 }
 
-/// Measures from its making to [`Meter::cost`].
+/// Measures from its creation to [`Meter::cost`].
 pub struct Meter {
     phases: Phases,
     always: bool,
@@ -103,7 +104,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// The recording begins; `always`: the kernel counts all the time.
+    /// Begins to measure; `always`: the kernel counts all the time.
     pub fn begin(ebpf: &Ebpf, always: bool) -> Self {
         let now = Instant::now();
         let mut meter = Self {
@@ -138,7 +139,7 @@ impl Meter {
         }
     }
 
-    /// Nothing more is recorded.
+    /// Marks the end of the recording.
     pub fn stop(&mut self, ebpf: &Ebpf) {
         let now = Instant::now();
         self.close(ebpf, now);
@@ -147,7 +148,7 @@ impl Meter {
         self.phases.stop();
     }
 
-    /// This half's part of the account.
+    /// The privileged helper's part of the cost.
     pub fn cost(&self, ring: Option<RingCost>, log_bytes: u64) -> Cost {
         let ran = self.totals.iter().filter(|(_, (runs, _))| *runs > 0);
         let programs = self.refused.is_none().then(|| ProgramCosts {
@@ -201,7 +202,7 @@ impl Meter {
         });
     }
 
-    /// What was counted last stands for the time up to now.
+    /// Extrapolates the last counts up to now.
     fn settle(&mut self, now: Instant) {
         let Some(closed) = self.closed.take() else { return };
         let stands_for = now.duration_since(closed.since);
@@ -213,7 +214,7 @@ impl Meter {
     }
 }
 
-/// The first, long stretch stands for itself alone: what a program does at its start it does not do ten times.
+/// The first, long stretch represents only itself: one-time costs of starting a program must not count ten times.
 fn is_due(length: Duration, passed: Duration) -> bool {
     length >= FIRST || passed >= length.saturating_mul(EVERY)
 }
@@ -223,7 +224,7 @@ fn scaled(count: u64, stands_for: Duration, length: Duration) -> u64 {
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
-/// What the kernel has counted of the programs that are loaded.
+/// The kernel's counts of all loaded programs.
 fn counts(ebpf: &Ebpf) -> Counts {
     let programs = ebpf.programs().filter_map(|(name, program)| {
         let info = program.info().ok()?;

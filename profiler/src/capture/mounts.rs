@@ -1,6 +1,7 @@
 //! Where file systems are mounted: the names that the kernel side sends end at the root of a file system.
 //!
-//! Format: Documentation/filesystems/proc.rst of the kernel, `/proc/PID/mountinfo`. Names of mount points are the user's.
+//! Format: Documentation/filesystems/proc.rst of the kernel, `/proc/PID/mountinfo`. Users choose the names of mount
+//! points.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -10,14 +11,14 @@ use rustc_hash::FxHashMap;
 
 use crate::event::Device;
 
-/// Processes whose mounts are kept.
+/// Processes whose mounts are cached.
 const PROCESSES_LIMIT: usize = 256;
-/// Bytes that are read of a list.
+/// Bytes of a list that are read, at most.
 const LIST_LIMIT: u64 = 4 << 20;
-/// An unknown device is looked for again after so long.
+/// An unknown device is looked up again after this time.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// A part of a file system, and where it is.
+/// A part of a file system, and where it is mounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mount {
     root: Vec<u8>,
@@ -27,16 +28,17 @@ struct Mount {
 /// Mounts by device.
 type List = FxHashMap<Device, Vec<Mount>>;
 
-/// The mounts of processes, as far as they were asked for.
+/// The mounts of processes, as far as they were needed.
 #[derive(Default)]
 pub struct Mounts {
     of: FxHashMap<u32, (List, Instant)>,
 }
 
 impl Mounts {
-    /// The path of a file as process `pid` sees it. `names` are those of its directories, from the file up, each ended by a NUL.
+    /// The path of a file as process `pid` sees it. `names` are those of the file and its directories upward, each
+    /// terminated by a NUL.
     ///
-    /// Relative, if it is not known where its file system is mounted.
+    /// Relative if it is unknown where its file system is mounted.
     pub fn path(&mut self, pid: u32, device: Device, names: &[u8]) -> Vec<u8> {
         let inside = path_of(names);
         match self.find(pid, device, &inside) {
@@ -59,7 +61,7 @@ impl Mounts {
 }
 
 impl Mount {
-    /// The path of what is at `inside` in its file system.
+    /// The path of `inside`, a path in the file system.
     fn path(&self, inside: &[u8]) -> Vec<u8> {
         let rest = inside.strip_prefix(self.root.as_slice()).unwrap_or(inside);
         let point = self.point.strip_suffix(b"/").unwrap_or(&self.point);
@@ -80,13 +82,13 @@ impl Mount {
     }
 }
 
-/// The mount that shows the most of the file system: its name is the one that people know.
+/// The mount that shows the largest part of the file system: its name is the usual one.
 fn best<'m>(mounts: &'m [Mount], inside: &[u8]) -> Option<&'m Mount> {
     let holding = mounts.iter().filter(|mount| mount.holds(inside));
     holding.min_by_key(|mount| (mount.root.len(), mount.point.len()))
 }
 
-/// `b"a\0b\0"` is `/b/a`.
+/// Joins names: `b"a\0b\0"` gives `/b/a`.
 fn path_of(names: &[u8]) -> Vec<u8> {
     let names: Vec<&[u8]> = names.split(|&byte| byte == 0).filter(|name| !name.is_empty()).collect();
     let mut path = Vec::new();
@@ -97,7 +99,7 @@ fn path_of(names: &[u8]) -> Vec<u8> {
     if path.is_empty() { b"/".to_vec() } else { path }
 }
 
-/// Of a process that is gone: our own.
+/// Reads the mounts of a process; if it is gone, our own.
 fn read(pid: u32) -> List {
     let list = |path: &str| {
         let mut bytes = Vec::new();
@@ -132,7 +134,7 @@ fn parse(bytes: &[u8]) -> List {
     list
 }
 
-/// Blanks, line ends and backslashes are written as three octal digits.
+/// Unescapes blanks, line ends and backslashes, which are written as three octal digits.
 fn unescape(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -1,22 +1,23 @@
-//! How many files a process may have open: both halves hold a descriptor for each of many files, and for each CPU several.
+//! The limit of open files: recorder and privileged helper hold a descriptor for each of many files, and several for
+//! each CPU.
 
 use std::io;
 use std::os::fd::AsRawFd;
 
 use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
 
-/// The limit was raised until this is dropped.
+/// A raised limit; dropping this restores the old one.
 #[derive(Debug)]
 #[must_use]
 pub struct Raised {
     before: rlim_t,
 }
 
-/// Raises the limit as far as it goes. What is started meanwhile has it too.
+/// Raises the limit as far as possible. Processes started meanwhile inherit it.
 pub fn raise() -> Raised {
     let (before, highest) = limits();
     if before < highest {
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, highest, highest); // as it was, it does for most recordings
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, highest, highest); // the old limit suffices for most recordings
     }
     Raised { before }
 }
@@ -24,33 +25,34 @@ pub fn raise() -> Raised {
 impl Drop for Raised {
     fn drop(&mut self) {
         let (now, highest) = limits();
-        // While more are open than were allowed before, no file could be opened. Without one that is free they can't be counted.
+        // With more files open than the old limit allows, none could be opened. They can't be counted without a free
+        // descriptor either.
         let open = std::fs::read_dir("/proc/self/fd").map_or(usize::MAX, Iterator::count);
         if self.before < now && (open as u64) < self.before {
-            let _ = setrlimit(Resource::RLIMIT_NOFILE, self.before, highest); // more than before is allowed, then
+            let _ = setrlimit(Resource::RLIMIT_NOFILE, self.before, highest); // the limit stays raised in that case
         }
     }
 }
 
-/// The limit, and the one that it can be raised to.
+/// The limit, and the maximum it can be raised to.
 fn limits() -> (rlim_t, rlim_t) {
     getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1024, 1024))
 }
 
-/// Whether a descriptor that was just made is of the last quarter, which is left for everything but files that are held: the kernel gives the
-/// lowest number that is free.
+/// Whether a new descriptor is in the last quarter, which is reserved for everything but held files: the kernel
+/// assigns the lowest free number.
 pub fn is_of_the_last(descriptor: &impl AsRawFd) -> bool {
     let (limit, _) = limits();
     u64::try_from(descriptor.as_raw_fd()).is_ok_and(|number| number >= limit - limit / 4)
 }
 
-/// What to do about it.
+/// The limit and its remedy, for messages.
 pub fn remedy() -> String {
     let (limit, _) = limits();
     format!("no more than {limit} files may be open: raise that limit (`ulimit -n`)")
 }
 
-/// Whether an error says that the limit is reached.
+/// Whether an error means that the limit is reached.
 pub fn is_reached(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EMFILE)
 }

@@ -1,4 +1,5 @@
-//! One packet of the socket between the two halves, with the descriptors that come along. The other side is hostile.
+//! One packet of the socket between recorder and privileged helper, with the descriptors attached to it. The peer is
+//! treated as hostile.
 
 use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
@@ -6,31 +7,31 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use nix::sys::socket::{MsgFlags, recvmsg};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
-/// `SCM_MAX_FD` of the kernel: no message brings more. There is room for all of them, so that none is left open unseen.
+/// `SCM_MAX_FD` of the kernel: no message has more. The buffer holds all of them: none is left open unnoticed.
 const DESCRIPTORS: usize = 253;
 
-/// `struct cmsghdr`: its bytes follow, and then the next one.
+/// `struct cmsghdr`: followed by its data, and then the next one.
 #[derive(Debug, Clone, Copy, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct ControlHeader {
-    /// Bytes, these included.
+    /// Length in bytes, including the header.
     len: usize,
     level: i32,
     kind: i32,
 }
 
-/// What arrived.
+/// A packet that arrived.
 #[derive(Debug)]
 pub struct Packet {
-    /// Bytes; 0: the other side hung up.
+    /// Length in bytes; 0: the peer closed the socket.
     pub len: usize,
-    /// The descriptor that came along. One that this process has no room for does not arrive; its message does.
+    /// The attached descriptor. One that exceeds this process's limit does not arrive; its message does.
     pub descriptor: Option<OwnedFd>,
-    /// It was longer than the buffer, or brought more than one descriptor.
+    /// The packet was longer than the buffer, or had more than one descriptor.
     pub is_over_limits: bool,
 }
 
-/// Receives one packet into `buffer`. Descriptors that are too many are closed.
+/// Receives one packet into `buffer`. Excess descriptors are closed.
 pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], flags: MsgFlags) -> nix::Result<Packet> {
     let mut control = nix::cmsg_space!([RawFd; DESCRIPTORS]);
     let mut parts = [IoSliceMut::new(buffer)];
@@ -38,7 +39,7 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], flags: MsgFlags) -> ni
     let message = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut control), flags)?;
     let (len, flags) = (message.bytes, message.flags);
     let mut descriptors = installed(&control);
-    // The kernel gives up at the first one that it finds no room for: with one there already, that was not the only one.
+    // The kernel stops at the first descriptor that exceeds the limit: if one has arrived, the packet had more.
     let are_many = descriptors.len() > 1 || flags.contains(MsgFlags::MSG_CTRUNC) && !descriptors.is_empty();
     Ok(Packet {
         len,
@@ -47,8 +48,8 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], flags: MsgFlags) -> ni
     })
 }
 
-/// The descriptors that the kernel has made. nix hands out none of a message that was cut, and they would stay open. Behind the last
-/// control message there are zeroes.
+/// The descriptors that the kernel has created. nix returns none for a truncated message, and they would stay open.
+/// Zeros follow the last control message.
 fn installed(mut control: &[u8]) -> Vec<OwnedFd> {
     let mut descriptors = Vec::new();
     while let Ok((header, rest)) = ControlHeader::read_from_prefix(control) {
@@ -58,7 +59,7 @@ fn installed(mut control: &[u8]) -> Vec<OwnedFd> {
         };
         if (header.level, header.kind) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
             let numbers = bytes.as_chunks().0.iter().map(|number| RawFd::from_ne_bytes(*number));
-            // SAFETY: the kernel has just made these descriptors for this process; nobody else owns them.
+            // SAFETY: the kernel has just created these descriptors for this process; nothing else owns them.
             descriptors.extend(numbers.map(|number| unsafe { OwnedFd::from_raw_fd(number) }));
         }
         control = rest.get(len.next_multiple_of(size_of::<usize>())..).unwrap_or_default();

@@ -1,7 +1,8 @@
-//! What the kernel's page cache holds of a file: asked, never changed.
+//! How much of a file is in the kernel's page cache: queried, never changed.
 //!
-//! cachestat(2) counts (Linux 6.5), mincore(2) is asked where it can't be. Both tell of other people's files only to root: cachestat refuses (6.14), mincore
-//! calls every page resident (`mm/mincore.c`: `can_do_mincore`). For those files single pages can be tried with [`is_resident`].
+//! cachestat(2) counts (Linux 6.5); mincore(2) is the fallback. For files of other users both answer only root:
+//! cachestat refuses (6.14), mincore reports every page as resident (`mm/mincore.c`: `can_do_mincore`). For those
+//! files single pages can be tried with [`is_resident`].
 
 use std::ffi::{c_long, c_uint};
 use std::fs::File;
@@ -21,19 +22,19 @@ const SYS_CACHESTAT: c_long = 451;
 /// Bytes of a file that are mapped at once for mincore: a multiple of every page size.
 const WINDOW: u64 = 1 << 30;
 
-/// Larger files are not asked for by mincore, whose work grows with the file and not with what is in memory.
+/// Larger files are not passed to mincore, whose work grows with the file and not with what is in memory.
 const MINCORE_LIMIT: u64 = 1 << 40;
 
-/// What is in memory of a file.
+/// How much of a file is in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cached {
     /// Bytes, in whole pages.
     pub resident: u64,
-    /// Bytes of it that are not on disk yet, in whole pages; 0 also where only mincore answers.
+    /// Bytes of it that are not on disk yet, in whole pages; also 0 where only mincore answers.
     pub unwritten: u64,
 }
 
-/// Who answers.
+/// Which system call answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// cachestat(2)
@@ -42,13 +43,13 @@ pub enum Way {
     Mincore,
 }
 
-/// Why it is unknown what is in memory of a file.
+/// Why the state of a file is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum Unknown {
-    /// The kernel tells it to the file's owner, to those who may write to it, and to root.
-    #[error("the kernel tells it only to the file's owner and to root")]
+    /// The kernel answers only the file's owner, users who may write to it, and root.
+    #[error("the kernel reports it only to the file's owner and to root")]
     NotTold,
-    /// The kernel could not say.
+    /// The kernel's query failed.
     #[error(transparent)]
     Failed(#[from] io::Error),
 }
@@ -59,12 +60,13 @@ pub fn page_size() -> u64 {
     size.and_then(|size| u64::try_from(size).ok()).unwrap_or(4096)
 }
 
-/// What is in memory of a regular file.
+/// How much of a regular file is in memory.
 ///
 /// # Errors
-/// When the kernel does not tell, or fails.
+/// When the kernel does not report it, or fails.
 pub fn cached(file: &File) -> Result<Cached, Unknown> {
-    // The inode of an overlay has no pages of its own: cachestat would call every file cold. A mapping shows the file below.
+    // An inode of an overlay has no pages itself: cachestat would report every file as cold. A mapping shows the
+    // underlying file.
     let is_overlay = fstatfs(file).is_ok_and(|fs| fs.filesystem_type() == OVERLAYFS_SUPER_MAGIC);
     if is_overlay {
         return cached_by(Way::Mincore, file);
@@ -77,10 +79,10 @@ pub fn cached(file: &File) -> Result<Cached, Unknown> {
     }
 }
 
-/// What is in memory of a regular file, in the word of one system call.
+/// How much of a regular file is in memory, according to one system call.
 ///
 /// # Errors
-/// When the kernel does not tell, or fails.
+/// When the kernel does not report it, or fails.
 pub fn cached_by(way: Way, file: &File) -> Result<Cached, Unknown> {
     match way {
         Way::Cachestat => cachestat(file, &Range { offset: 0, len: 0 }),
@@ -92,10 +94,10 @@ pub fn cached_by(way: Way, file: &File) -> Result<Cached, Unknown> {
     }
 }
 
-/// What is in memory of a part of a regular file, given in bytes, where cachestat tells it.
+/// How much of a part of a regular file, given in bytes, is in memory, where cachestat reports it.
 ///
 /// # Errors
-/// When the kernel does not tell, or fails.
+/// When the kernel does not report it, or fails.
 pub fn cached_in(file: &File, offset: u64, len: u64) -> Result<Cached, Unknown> {
     let is_overlay = fstatfs(file).is_ok_and(|fs| fs.filesystem_type() == OVERLAYFS_SUPER_MAGIC);
     if is_overlay || len == 0 {
@@ -149,7 +151,7 @@ fn cachestat(file: &File, range: &Range) -> Result<Cached, Unknown> {
     })
 }
 
-/// Whether mincore says of this file what is so: the kernel's `can_do_mincore`.
+/// Whether mincore reports the truth for this file: the kernel's `can_do_mincore`.
 fn tells_truth(file: &File) -> io::Result<bool> {
     let me = Uid::effective();
     let may_write = || {
@@ -182,7 +184,7 @@ fn mincore_window(file: &File, offset: u64, len: u64, page: u64) -> io::Result<u
         return Ok(0);
     };
     let mut pages = vec![0u8; usize::try_from(len.div_ceil(page)).map_err(too_large)?];
-    // SAFETY: a new mapping at a place that the kernel chooses; nobody ever reads through it.
+    // SAFETY: a new mapping at an address that the kernel chooses; it is never read through.
     let address = unsafe {
         mmap(
             None,
@@ -200,14 +202,15 @@ fn mincore_window(file: &File, offset: u64, len: u64, page: u64) -> io::Result<u
     } else {
         Err(io::Error::last_os_error())
     };
-    // SAFETY: exactly the mapping above, which nobody holds a reference into.
+    // SAFETY: exactly the mapping above, and there are no references into it.
     unsafe { munmap(address, bytes)? };
     answer
 }
 
-/// Whether the page at `offset` is in memory, found by trying to read it without waiting: anyone who may read the file can ask. The kernel
-/// begins to read a page that is missing (`mm/filemap.c`: `filemap_get_pages`), and some around it unless the file was advised to be read at random.
-/// A fast disk brings it before the kernel looks again: what this thread had read then tells (`submit_bio` counts it).
+/// Whether the page at `offset` is in memory, found by trying to read it without waiting: any user who may read the
+/// file can do this. The kernel begins to read a missing page (`mm/filemap.c`: `filemap_get_pages`), and some around
+/// it unless the file was advised for random access. A fast disk may deliver it before the kernel looks again: then
+/// this thread's count of blocks read shows it (`submit_bio` counts them).
 ///
 /// # Errors
 /// When the file system can't read without waiting, or reading fails.

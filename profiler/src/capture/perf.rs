@@ -59,7 +59,7 @@ const EXCLUDE_GUEST: u64 = 1 << 20;
 const MMAP2: u64 = 1 << 23;
 const USE_CLOCKID: u64 = 1 << 25;
 
-/// What makes samples.
+/// The event that triggers samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
     /// The CPU's cycle counter: `PERF_COUNT_HW_CPU_CYCLES`.
@@ -78,7 +78,7 @@ impl Clock {
     }
 }
 
-/// A sampling event on a CPU, not enabled yet.
+/// Opens a sampling event on a CPU, not enabled yet.
 pub fn open_sampling(clock: Clock, cpu: u32, hz: u32) -> io::Result<OwnedFd> {
     let kind = match clock {
         Clock::Cycles => 0,
@@ -91,7 +91,7 @@ pub fn open_sampling(clock: Clock, cpu: u32, hz: u32) -> io::Result<OwnedFd> {
         flags: DISABLED | FREQ | EXCLUDE_GUEST | EXCLUDE_HV,
         ..Attr::default()
     };
-    // Some drivers know no guests and no hypervisor to exclude.
+    // Some drivers have no guests and no hypervisor to exclude.
     open(attr, cpu).or_else(|_| {
         open(
             Attr {
@@ -103,7 +103,7 @@ pub fn open_sampling(clock: Clock, cpu: u32, hz: u32) -> io::Result<OwnedFd> {
     })
 }
 
-/// What the kernel counts in software.
+/// A software count of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
     /// `PERF_COUNT_SW_PAGE_FAULTS_MIN`
@@ -112,7 +112,7 @@ pub enum Count {
     MajorFaults = 6,
 }
 
-/// An event that fires whenever something is counted on a CPU, not enabled yet.
+/// Opens an event that fires whenever something is counted on a CPU, not enabled yet.
 pub fn open_count(count: Count, cpu: u32) -> io::Result<OwnedFd> {
     let attr = Attr {
         kind: 1,
@@ -121,11 +121,12 @@ pub fn open_count(count: Count, cpu: u32) -> io::Result<OwnedFd> {
         flags: DISABLED,
         ..Attr::default()
     };
-    // No fields of a record: there is a program, which makes records of its own, and the kernel would gather them for each fault (some 190 ns).
+    // No fields of a record: a program runs, which emits its own records, and the kernel would gather the fields for
+    // each fault (some 190 ns).
     open_plain(attr, cpu)
 }
 
-/// An event that counts nothing and reports every mapping made on a CPU, of code and of data.
+/// Opens an event that counts nothing and reports every mapping created on a CPU, of code and of data.
 pub fn open_mappings(cpu: u32) -> io::Result<OwnedFd> {
     let attr = Attr {
         kind: 1,
@@ -136,7 +137,7 @@ pub fn open_mappings(cpu: u32) -> io::Result<OwnedFd> {
     open(attr, cpu)
 }
 
-/// An event that counts nothing and reports the mappings that the calling thread makes, not enabled yet.
+/// Opens an event that counts nothing and reports the mappings that the calling thread creates, not enabled yet.
 pub fn open_own_mappings() -> io::Result<OwnedFd> {
     let attr = Attr {
         kind: 1,
@@ -160,7 +161,7 @@ fn open_plain(attr: Attr, cpu: u32) -> io::Result<OwnedFd> {
     open_for(attr, -1, cpu)
 }
 
-/// Of a thread or of all (-1), on a CPU or on all (-1).
+/// Opens an event for a thread or all threads (-1), on a CPU or on all (-1).
 fn open_for(mut attr: Attr, thread: libc::pid_t, cpu: i32) -> io::Result<OwnedFd> {
     attr.size = ATTR_SIZE;
     // SAFETY: the kernel reads `attr.size` bytes of a struct that lives through the call.
@@ -178,7 +179,7 @@ fn open_for(mut attr: Attr, thread: libc::pid_t, cpu: i32) -> io::Result<OwnedFd
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just made this descriptor for us.
+    // SAFETY: the kernel has just created this descriptor for us.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -191,7 +192,7 @@ fn control(event: BorrowedFd<'_>, request: libc::c_ulong, argument: libc::c_long
     }
 }
 
-/// Runs a program whenever the event fires.
+/// Attaches a program that runs whenever the event fires.
 pub fn set_program(event: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
     control(event, IOC_SET_BPF, program.as_raw_fd().into())
 }
@@ -206,12 +207,12 @@ pub fn disable(event: BorrowedFd<'_>) -> io::Result<()> {
     control(event, IOC_DISABLE, 0)
 }
 
-/// For how long a sampling event has been enabled, in ns. It stands still while its CPU has taken it off.
+/// How long a sampling event has been enabled, in ns. It does not advance while the event is off its CPU.
 pub fn time_enabled(event: BorrowedFd<'_>) -> io::Result<u64> {
     let mut bytes = [0; 16]; // the count, and the time
     match nix::unistd::read(event, &mut bytes)? {
         16 => Ok(u64::from_ne_bytes(bytes[8..].try_into().map_err(io::Error::other)?)),
-        // An event in error ends at once.
+        // An event in the error state returns end of file.
         _ => Ok(0),
     }
 }
@@ -236,7 +237,7 @@ impl Ring {
         let page = usize::try_from(page).map_err(io::Error::other)?;
         let size = pages * page;
         let length = NonZeroUsize::new(size + page).ok_or(io::ErrorKind::InvalidInput)?;
-        // SAFETY: a new mapping at a place of the kernel's choice.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let memory = unsafe {
             mmap(
                 None,
@@ -261,14 +262,14 @@ impl Ring {
         unsafe { self.memory.add(offset).cast::<AtomicU64>().as_ref() }
     }
 
-    /// Bytes of records that wait.
+    /// Bytes of pending records.
     fn pending(&self) -> u64 {
         self.position(DATA_HEAD)
             .load(Ordering::Acquire)
             .wrapping_sub(self.position(DATA_TAIL).load(Ordering::Relaxed))
     }
 
-    /// Hands every record that waits to `each`: its type, its `misc` bits, and what follows its header.
+    /// Passes every pending record to `each`: its type, its `misc` bits, and what follows its header.
     pub fn drain(&mut self, mut each: impl FnMut(u32, u16, &[u8])) {
         let mut tail = self.position(DATA_TAIL).load(Ordering::Relaxed);
         let head = tail.wrapping_add(self.pending());
@@ -318,7 +319,7 @@ impl AsFd for Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: the mapping of `new`, which nothing refers to any more. A failure leaves it mapped.
+        // SAFETY: the mapping of `new`, with no references left. On failure it stays mapped.
         let _ = unsafe { munmap(self.memory.cast(), self.size + self.page) };
     }
 }

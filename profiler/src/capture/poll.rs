@@ -1,4 +1,4 @@
-//! How long to sleep between two cycles: every cycle disturbs the program, and every one that comes late loses something.
+//! How long to sleep between two cycles: every cycle disturbs the program, and a late cycle loses data.
 
 use std::time::{Duration, Instant};
 
@@ -7,19 +7,20 @@ use profiler_common::stack::{MAX_KERNEL_FRAMES, MAX_USER_FRAMES, STACK_CLASSES, 
 
 use super::drain::Cycle;
 
-/// Nothing happens but samples that all fit into the ring.
+/// Interval while idle: nothing happens except samples that all fit into the ring.
 const IDLE: Duration = Duration::from_millis(50);
-/// While processes come and go: a file has to be opened before the last process that maps it is gone.
+/// Interval while busy, when processes start and end: a file has to be opened before the last process that maps it is
+/// gone.
 const BUSY: Duration = Duration::from_millis(10);
-/// Processes that came are followed by others: so many cycles stay busy.
+/// Processes tend to start in groups: this many cycles after the last one stay busy.
 const BUSY_CYCLES: u32 = 10;
-/// However fast the ring could fill.
+/// The shortest interval, however fast the ring could fill.
 const SHORTEST: Duration = Duration::from_millis(1);
-/// After a cycle that found this many bytes of samples the next one follows at once.
+/// After a cycle that found this many bytes of samples, the next one follows at once.
 const FLOOD_BYTES: usize = 2 << 20;
-/// Messages that are so near to each other arrive together: tables do, one for each library.
+/// Messages this close to each other are handled together: for instance tables, one for each library.
 const TOGETHER: Duration = Duration::from_millis(2);
-/// What a ring buffer puts before each record (`BPF_RINGBUF_HDR_SZ`), and its rounding to 8 bytes.
+/// Bytes that a ring buffer adds to each record (`BPF_RINGBUF_HDR_SZ`), with rounding to 8 bytes.
 const RECORD_HEADER: usize = 16;
 /// A sample's own stacks, if neither was sent before.
 const NEW_STACKS: usize = 2 * (size_of::<StackHead>() + RECORD_HEADER) + (MAX_USER_FRAMES + MAX_KERNEL_FRAMES) * 8;
@@ -29,13 +30,14 @@ const NEW_STACKS: usize = 2 * (size_of::<StackHead>() + RECORD_HEADER) + (MAX_US
 pub struct PollInterval {
     idle: Duration,
     busy_cycles: u32,
-    /// When the messages that arrive now must have had their cycle.
+    /// Time by which the messages that arrive now must be handled.
     gathers_until: Option<Instant>,
 }
 
 impl PollInterval {
-    /// For a ring of `ring_bytes` that samples of `cpus` CPUs at `hz` fill, with stack copies of at most `stack_copy` bytes: even
-    /// if every sample is as large as it can be, and brings its stacks along, half of the ring stays free.
+    /// Chooses intervals for a ring of `ring_bytes` that samples of `cpus` CPUs at `hz` fill, with stack copies of at
+    /// most `stack_copy` bytes: even if every sample is as large as possible and sends new stacks, half of the ring
+    /// stays free.
     pub fn new(ring_bytes: u32, cpus: usize, hz: u32, stack_copy: u32) -> Self {
         let stack = STACK_CLASSES
             .into_iter()
@@ -54,7 +56,7 @@ impl PollInterval {
         }
     }
 
-    /// How long to wait before the first cycle: processes are about to come.
+    /// How long to wait before the first cycle: processes are about to start.
     pub fn first(&self) -> Duration {
         self.idle.min(BUSY)
     }

@@ -1,7 +1,7 @@
-//! Completes the calls of `profiler_common::preempt` in the object, before it is loaded.
+//! Completes the calls of `profiler_common::preempt` in the object before it is loaded.
 //!
-//! A call of a kernel function is a call whose source register says so and whose number is the function's BTF id (instruction set:
-//! Documentation/bpf/standardization/instruction-set.rst of the kernel).
+//! A call of a kernel function is a call instruction that is marked in its source register and has the function's BTF
+//! id as its number (instruction set: Documentation/bpf/standardization/instruction-set.rst of the kernel).
 
 use profiler_common::preempt::{DISABLE, ENABLE};
 
@@ -11,18 +11,18 @@ use super::btf::Btf;
 const CALL: u8 = 0x85;
 /// `BPF_PSEUDO_KFUNC_CALL`, as source register.
 const KERNEL_FUNCTION: u8 = 2 << 4;
-/// `r0 = 0`: a call that was there may have changed r0, and nobody asks for it.
+/// `r0 = 0`: a removed call may have changed r0, and its result is not used.
 const NOTHING: [u8; 8] = [0xb7, 0, 0, 0, 0, 0, 0, 0];
-/// From here on the verifier lets a stretch without preemption call our exported functions; older kernels that have the functions
-/// are seldom preemptible.
+/// The first version in which the verifier allows calls of our exported functions with preemption disabled; older
+/// kernels that have the functions are seldom preemptible.
 const USEFUL_SINCE: (u32, u32) = (6, 15);
 
-/// Whether threads lose their CPU within programs at the ends of functions, as far as the version tells.
+/// Whether threads lose their CPU within programs at the ends of functions, judging by the version.
 pub fn is_usual(kernel: Option<(u32, u32)>) -> bool {
     kernel.is_some_and(|version| version >= USEFUL_SINCE)
 }
 
-/// The BTF ids of `bpf_preempt_disable` and `bpf_preempt_enable`, where they are of use.
+/// The BTF ids of `bpf_preempt_disable` and `bpf_preempt_enable`, where they are useful.
 pub fn functions(btf: &Btf, kernel: Option<(u32, u32)>) -> Option<[u32; 2]> {
     is_usual(kernel).then_some(())?;
     Some([
@@ -31,7 +31,7 @@ pub fn functions(btf: &Btf, kernel: Option<(u32, u32)>) -> Option<[u32; 2]> {
     ])
 }
 
-/// Writes the ids over the calls, or nothing.
+/// Writes the ids into the calls, or removes the calls.
 pub fn complete(object: &mut [u8], functions: Option<[u32; 2]>) {
     for instruction in object.as_chunks_mut::<8>().0 {
         let [CALL, 0, 0, 0, a, b, c, d] = *instruction else {

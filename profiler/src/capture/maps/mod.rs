@@ -1,11 +1,11 @@
 //! The address space of a running process: what is mapped where, and which byte of which file an address shows.
 //!
-//! One seam, [`AddressSpace`], with two ways behind it: the ioctl `PROCMAP_QUERY` (`query`, Linux 6.11 and later), which
-//! answers a single question without a walk over all mappings and knows build ids, and the text of `/proc/PID/maps`
-//! (`text`) for older kernels. Both answer the same; docs/measurements.md has what each costs.
+//! One interface, [`AddressSpace`], with two implementations: the ioctl `PROCMAP_QUERY` (`query`, Linux 6.11 and
+//! later), which answers a single question without a walk over all mappings and reports build ids, and the text of
+//! `/proc/PID/maps` (`text`) for older kernels. Both give the same answers; docs/measurements.md lists their costs.
 //!
-//! Nothing here parses a file of the process: with the text, a build id needs the file itself, so that [`BuildIds::Read`]
-//! takes a reader, and only the verbs of the unprivileged side pass one in.
+//! Nothing here parses a file of the process. With the text, a build id needs the file itself, so [`BuildIds::Read`]
+//! takes a reader, and only unprivileged subcommands pass one in.
 
 mod query;
 pub mod text;
@@ -17,9 +17,9 @@ use std::sync::OnceLock;
 use crate::addr::{Avma, FileOffset};
 use crate::event::{At, Mapping, PROT_EXEC};
 
-/// Mappings of one process, at most: far over `vm.max_map_count` (65,530), which an administrator may raise.
+/// Mappings of one process, at most: far above `vm.max_map_count` (65,530), which an administrator may raise.
 const MAPPINGS_LIMIT: usize = 1 << 20;
-/// `PATH_MAX`: a longer name is left out, by both ways.
+/// `PATH_MAX`: both ways leave out a longer name.
 const NAME_LIMIT: usize = 4096;
 
 /// How mappings are read.
@@ -31,35 +31,35 @@ pub enum Way {
     Text,
 }
 
-/// Which mappings are asked for.
+/// Which mappings are requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
     /// Every one.
     All,
-    /// Those that can be executed.
+    /// Executable ones.
     Executable,
 }
 
 /// Reads the build id of an ELF file; empty if there is none.
 pub type BuildIdReader = dyn Fn(File) -> Vec<u8>;
 
-/// Whose word on build ids is wanted.
+/// Where build ids come from.
 #[derive(Clone, Copy)]
 pub enum BuildIds<'r> {
-    /// Nobody's: they stay empty.
+    /// Nowhere: they stay empty.
     Unwanted,
-    /// The kernel's, which only [`Way::Query`] has.
+    /// The kernel, which only [`Way::Query`] can ask.
     OfKernel,
-    /// The kernel's, or with [`Way::Text`] that of this reader, once a file.
+    /// The kernel, or with [`Way::Text`] this reader, called once per file.
     Read(&'r BuildIdReader),
 }
 
-/// The mappings of one process, each answer as of the moment of the question. The [`At`] of a mapping is left at its default.
+/// The mappings of one process; each answer is as of its request. The [`At`] of a mapping keeps its default.
 pub trait AddressSpace {
-    /// The way behind it.
+    /// The way in use.
     fn way(&self) -> Way;
 
-    /// Hands out mappings, addresses ascending.
+    /// Passes mappings to the callback, addresses ascending.
     ///
     /// # Errors
     /// `ESRCH`: the process ended, before the first mapping or later. Otherwise the kernel's refusal.
@@ -71,7 +71,7 @@ pub trait AddressSpace {
     /// As for [`AddressSpace::visit`].
     fn covering(&mut self, addresses: &[Avma]) -> io::Result<Vec<Option<Mapping>>>;
 
-    /// What [`AddressSpace::visit`] hands out, as a list.
+    /// The mappings of [`AddressSpace::visit`] as a list.
     ///
     /// # Errors
     /// As for [`AddressSpace::visit`]; also when there are more than a million mappings.
@@ -92,11 +92,12 @@ pub trait AddressSpace {
     }
 }
 
-/// Opens the address space of a process, or of the process of a thread; by the ioctl where the kernel has it, unless a way is
-/// named.
+/// Opens the address space of a process, or of the process of a thread; through the ioctl if the kernel has it,
+/// unless a way is given.
 ///
 /// # Errors
-/// `ENOENT` or `ESRCH`: no such process, or one without memory. `EACCES`: not permitted. `ENOTTY`: the kernel has no ioctl.
+/// `ENOENT` or `ESRCH`: no such process, or one without memory. `EACCES`: not permitted. `ENOTTY`: the kernel does
+/// not have the ioctl.
 pub fn open(pid: u32, way: Option<Way>, build_ids: BuildIds<'_>) -> io::Result<Box<dyn AddressSpace + '_>> {
     let has_query = has_query();
     let way = way.unwrap_or(if has_query { Way::Query } else { Way::Text });
@@ -108,15 +109,15 @@ pub fn open(pid: u32, way: Option<Way>, build_ids: BuildIds<'_>) -> io::Result<B
     }
 }
 
-/// The offset of the byte that a mapping of a file shows at an address. `None`: it shows no file, or does not cover the
-/// address. With the file's segments the offset leads to the svma.
+/// The file offset of the byte that a mapping shows at an address. `None`: it shows no file, or does not cover the
+/// address. With the file's segments the offset gives the svma.
 pub fn file_offset(mapping: &Mapping, address: Avma) -> Option<FileOffset> {
     let inside = address.0.checked_sub(mapping.start.0).filter(|&at| at < mapping.len)?;
     (mapping.file.inode != 0).then_some(FileOffset(mapping.offset.0.checked_add(inside)?))
 }
 
-/// Reads every mapping of a process as of now, by the ioctl if the kernel has it. The mappings get `at`. What was read of a
-/// process that ended meanwhile is kept.
+/// Reads every current mapping of a process, through the ioctl if the kernel has it. The mappings get `at`. If the
+/// process ends meanwhile, what was read is kept.
 pub fn read(at: At) -> io::Result<Vec<Mapping>> {
     let mut space = open(at.pid, None, BuildIds::OfKernel)?;
     let mut mappings = Vec::new();
@@ -131,18 +132,18 @@ pub fn read(at: At) -> io::Result<Vec<Mapping>> {
     }
 }
 
-/// The mapping that covers an address as of now.
+/// The mapping that covers an address now.
 pub fn at(at: At, address: u64) -> io::Result<Option<Mapping>> {
     let mut found = open(at.pid, None, BuildIds::OfKernel)?.covering(&[Avma(address)])?;
     Ok(found.pop().flatten().map(|mapping| Mapping { at, ..mapping }))
 }
 
-/// Whether the kernel has `PROCMAP_QUERY` (6.11 and later), asked of our own mappings.
+/// Whether the kernel has `PROCMAP_QUERY` (6.11 and later), tried on our own mappings.
 pub fn kernel_has_query() -> io::Result<bool> {
     Ok(query::answers(&File::open("/proc/self/maps")?))
 }
 
-/// The same, asked once.
+/// [`kernel_has_query`], with the answer cached.
 fn has_query() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| kernel_has_query().unwrap_or(false))

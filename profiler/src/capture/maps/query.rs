@@ -1,4 +1,5 @@
-//! Mappings by the ioctl `PROCMAP_QUERY` (`fs/proc/task_mmu.c`, `do_procmap_query`): binary, with build ids, names as they are.
+//! Mappings from the ioctl `PROCMAP_QUERY` (`fs/proc/task_mmu.c`, `do_procmap_query`): binary, with build ids and
+//! unescaped names.
 
 use std::fs::File;
 use std::io;
@@ -36,7 +37,7 @@ const PROCMAP_QUERY_SIZE: u64 = size_of::<ProcmapQuery>() as u64;
 const _: () = assert!(PROCMAP_QUERY_SIZE == 104);
 /// `_IOWR('f', 17, struct procmap_query)`
 const PROCMAP_QUERY: libc::c_ulong = 0xc068_6611;
-/// `PROCMAP_QUERY_VMA_EXECUTABLE` and `_SHARED`: as a question, and in `vma_flags` as an answer.
+/// `PROCMAP_QUERY_VMA_EXECUTABLE` and `_SHARED`: filters in a query, and flags in the answer's `vma_flags`.
 const EXECUTABLE: u64 = 4;
 const SHARED: u64 = 8;
 /// `PROCMAP_QUERY_COVERING_OR_NEXT_VMA`
@@ -49,12 +50,12 @@ pub fn answers(file: &File) -> bool {
         query_flags: COVERING_OR_NEXT,
         ..ProcmapQuery::default()
     };
-    // SAFETY: the kernel writes into the struct only, whose size it is told; no buffers are named in it.
+    // SAFETY: the kernel writes only into the struct, whose size it is given; the struct names no buffers.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), PROCMAP_QUERY, &raw mut query) };
     result == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ENOTTY)
 }
 
-/// Asks for one mapping at a time.
+/// Queries one mapping at a time.
 pub struct Query {
     file: File,
     wants_build_ids: bool,
@@ -63,7 +64,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Of an open `/proc/PID/maps`.
+    /// Queries an open `/proc/PID/maps`.
     pub fn new(file: File, build_ids: BuildIds<'_>) -> Self {
         Self {
             file,
@@ -72,7 +73,7 @@ impl Query {
         }
     }
 
-    /// The mapping that covers an address, or with [`COVERING_OR_NEXT`] the next one that has the other flags.
+    /// The mapping that covers an address, or with [`COVERING_OR_NEXT`] the next one that matches the other flags.
     fn ask(&mut self, address: u64, query_flags: u64) -> io::Result<Option<Mapping>> {
         match self.ask_with_name(address, query_flags, NAME_LIMIT) {
             // A name longer than any path that can be opened.
@@ -148,7 +149,7 @@ impl AddressSpace for Query {
         while let Some(mapping) = self.ask(from, COVERING_OR_NEXT | wanted)? {
             let end = mapping.start.0.saturating_add(mapping.len);
             if end <= from {
-                break; // never seen: the question is for what covers or follows
+                break; // never seen: the query is for what covers or follows
             }
             from = end;
             take(mapping);

@@ -10,13 +10,13 @@ use crate::capture::files::open_mapped;
 use crate::capture::rights::Rights;
 use crate::event::{At, FileId, Mapping};
 
-/// A line, in bytes: a newline in a name takes four.
+/// Bytes per line, at most: a newline in a name takes four.
 const LINE_LIMIT: usize = NAME_LIMIT * 4 + 256;
 
-/// x86-64's `[vsyscall]`: the same page in every process and no mapping of any, which the ioctl leaves out.
+/// x86-64's `[vsyscall]`: the same page in every process, not part of any address space; the ioctl leaves it out.
 const GATE: Avma = Avma(0xffff_ffff_ff60_0000);
 
-/// Reads all lines for every question.
+/// Reads all lines for every request.
 pub struct Text<'r, F> {
     pid: u32,
     lines: BufReader<F>,
@@ -27,7 +27,7 @@ pub struct Text<'r, F> {
 }
 
 impl<'r, F: io::Read + Seek> Text<'r, F> {
-    /// Of the `/proc/PID/maps` of process `pid`.
+    /// Opens the `/proc/PID/maps` of process `pid`.
     pub fn new(pid: u32, file: F, build_ids: BuildIds<'r>) -> Self {
         let build_ids = match build_ids {
             BuildIds::Read(reader) => Some(reader),
@@ -42,7 +42,7 @@ impl<'r, F: io::Read + Seek> Text<'r, F> {
         }
     }
 
-    /// Back to the first line, which every process with memory has.
+    /// Goes back to the first line, which every process with memory has.
     fn first_line(&mut self) -> io::Result<()> {
         self.lines.seek(SeekFrom::Start(0))?;
         if !self.next_line()? {
@@ -51,7 +51,7 @@ impl<'r, F: io::Read + Seek> Text<'r, F> {
         Ok(())
     }
 
-    /// The next line in [`Text::line`], with a name that is not too long. False: there is none.
+    /// Reads the next line into [`Text::line`], skipping names that are too long. False: there is none.
     fn next_line(&mut self) -> io::Result<bool> {
         self.line.clear();
         let mut limited = self.lines.by_ref().take(LINE_LIMIT as u64);
@@ -94,7 +94,7 @@ impl<F: io::Read + Seek> AddressSpace for Text<'_, F> {
         }
     }
 
-    /// One walk for all addresses; of most lines only the range is read.
+    /// Walks the lines once for all addresses; of most lines only the range is parsed.
     fn covering(&mut self, addresses: &[Avma]) -> io::Result<Vec<Option<Mapping>>> {
         let mut wanted: Vec<(Avma, usize)> = addresses.iter().enumerate().map(|(n, a)| (*a, n)).collect();
         wanted.sort_unstable();
@@ -120,7 +120,7 @@ impl<F: io::Read + Seek> AddressSpace for Text<'_, F> {
 }
 
 fn no_mapping() -> io::Error {
-    io::Error::other("a line of /proc/PID/maps that is no mapping")
+    io::Error::other("invalid line in /proc/PID/maps")
 }
 
 /// `start-end`, in hex, before the first blank.
@@ -131,7 +131,7 @@ fn parse_range(line: &[u8]) -> Option<(u64, u64)> {
     (start <= end).then_some((start, end))
 }
 
-/// `start-end rwxp offset major:minor inode   name`, numbers in hex but the inode.
+/// `start-end rwxp offset major:minor inode   name`, numbers in hex except the inode.
 fn parse_line(line: &[u8]) -> Option<Mapping> {
     let is_cut = line.len() >= LINE_LIMIT;
     let line = line.strip_suffix(b"\n").unwrap_or(line);
@@ -167,8 +167,8 @@ fn parse_line(line: &[u8]) -> Option<Mapping> {
     })
 }
 
-/// Undoes what `show_map_vma` does to a newline, the only byte that it escapes: a name with a literal `\012` can't be told
-/// apart from that.
+/// Reverts what `show_map_vma` does to a newline, the only byte that it escapes: a name with a literal `\012` can't
+/// be distinguished from that.
 fn unescape(name: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(name.len());
     let mut rest = name;
