@@ -1,5 +1,5 @@
-//! What outlives the recording: the time that threads ran since their last samples, the pages that they read last, waits and requests
-//! under way.
+//! The final snapshot of live threads: the time that they ran since their last samples, the pages that they read
+//! last, waits and requests in progress.
 
 use std::thread;
 
@@ -15,18 +15,19 @@ use super::records::{self, wait_of};
 use crate::addr::Timestamp;
 use crate::event::{At, Event, Wait};
 
-/// A living thread, as the kernel side knows it.
+/// A live thread, as the kernel side knows it.
 #[derive(Debug, Clone, Copy)]
 pub struct LiveThread {
     pid: u32,
     tid: u32,
     state: ThreadState,
-    /// The kernel knows it no more: if it tells no end now, its last switch was not shown.
+    /// The kernel no longer knows it: if it reports no end now, its last switch was not shown.
     is_gone: bool,
 }
 
-/// Switches out whoever runs, so that the program at the switch sums up the time of threads that run without a pause: a thread of
-/// ours goes to each CPU. CPUs that we may not use, such as those kept apart for real-time work, are left alone.
+/// Switches out the running threads, to make the program at the switch add up the time of threads that run without a
+/// pause: a thread of ours goes to each CPU. CPUs that we may not use, such as those isolated for real-time work, are
+/// left alone.
 pub fn switch_out() {
     let this_thread = Pid::from_raw(0);
     let Ok(allowed) = sched_getaffinity(this_thread) else {
@@ -36,16 +37,16 @@ pub fn switch_out() {
         for cpu in (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu) == Ok(true)) {
             let visit = move || {
                 let mut only = CpuSet::new();
-                // Back when the thread runs there; a CPU that went offline has nobody to switch out.
+                // Returns when the thread runs on that CPU; an offline CPU has no thread to switch out.
                 let _ = only.set(cpu).and_then(|()| sched_setaffinity(this_thread, &only));
             };
-            // Without one more thread the time of one more running thread ends at its last sample.
+            // Without another thread, the time of one more running thread ends at its last sample.
             let _ = thread::Builder::new().stack_size(64 << 10).spawn_scoped(scope, visit);
         }
     });
 }
 
-/// The living threads.
+/// The live threads.
 pub fn find(drain: &mut Drain) -> Vec<LiveThread> {
     drain.note_told();
     let states = drain.threads.states();
@@ -62,7 +63,7 @@ pub fn find(drain: &mut Drain) -> Vec<LiveThread> {
     drain.recorded.threads().filter_map(of).collect()
 }
 
-/// Writes what is known of those that still live, by thread. The others have told it themselves.
+/// Writes what is known of the live threads. The others have reported themselves.
 pub fn write(
     drain: &mut Drain,
     (beginning, time): (Timestamp, Timestamp),
@@ -95,12 +96,12 @@ pub fn write(
     }
 }
 
-/// Waits that were summed up and not told yet, and the one under way.
+/// Aggregated waits that were not reported yet, and the one in progress.
 fn waits(at: At, beginning: Timestamp, state: &ThreadState) -> impl Iterator<Item = Wait> {
     let waits = &state.waits;
     let merged = (waits.merged.count > 0).then(|| wait_of(at, 0, &waits.merged, &waits.merged_stacks));
     let now = match (waits.now.out, waits.seen) {
-        // Nobody switched it in or out.
+        // It was not switched in or out.
         (_, 0) => Some((state.since.max(beginning.0), WAIT_UNSEEN_START)),
         (0, _) => None,
         (out, _) => Some((out, waits.now.flags)),

@@ -1,4 +1,4 @@
-//! What /proc tells about processes that ran before the recording began.
+//! Reads /proc for processes that were running before the recording began.
 
 use std::io;
 
@@ -13,13 +13,13 @@ use crate::addr::Timestamp;
 pub struct Stat {
     /// Its name.
     pub name: Vec<u8>,
-    /// The thread group that is told of its end.
+    /// The thread group that is notified of its end.
     pub parent: u32,
-    /// When it was born.
+    /// When it was created.
     pub started: Timestamp,
     /// Page faults so far, minor and major.
     pub faults: u64,
-    /// It is ending, or has ended and waits for its parent to notice.
+    /// It is exiting, or is a zombie.
     pub is_over: bool,
 }
 
@@ -33,7 +33,7 @@ fn nanoseconds(time: nix::sys::time::TimeSpec) -> u64 {
     u64::try_from(time.tv_sec()).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec()).unwrap_or(0)
 }
 
-/// Every process.
+/// All processes.
 pub fn processes() -> io::Result<Vec<u32>> {
     numbers("/proc")
 }
@@ -50,7 +50,7 @@ fn numbers(folder: &str) -> io::Result<Vec<u32>> {
         .collect())
 }
 
-/// Whose a process is.
+/// The identity of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     /// The thread group.
@@ -59,13 +59,13 @@ pub struct Identity {
     pub user: Option<u32>,
     /// The group, if those ids agree.
     pub group: Option<u32>,
-    /// It, and what it gives birth to, never gains rights by starting a program (`PR_SET_NO_NEW_PRIVS`).
+    /// It and its descendants never gain rights by starting a program (`PR_SET_NO_NEW_PRIVS`).
     pub no_new_privs: bool,
-    /// It has capabilities, or may hand some on.
+    /// It has capabilities, or may pass some on.
     pub has_capabilities: bool,
     /// It has capabilities.
     pub has_permitted: bool,
-    /// Its threads, all of them at one moment.
+    /// The number of its threads, at one moment.
     pub threads: u32,
 }
 
@@ -98,7 +98,7 @@ pub fn identity(tid: u32) -> io::Result<Identity> {
     })
 }
 
-/// With which credentials a process opens files.
+/// The credentials with which a process opens files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
     /// `fsuid`
@@ -107,18 +107,18 @@ pub struct Access {
     pub group: u32,
     /// Supplementary groups.
     pub groups: Vec<u32>,
-    /// It has a capability in its user namespace with which permissions of files do not matter.
+    /// It has a capability in its user namespace that bypasses file permissions.
     pub reads_all: bool,
 }
 
-/// With which credentials a process opens files; an error: it is gone.
+/// The credentials with which a process opens files; an error: it is gone.
 pub fn access(pid: u32) -> io::Result<Access> {
     let status = std::fs::read(format!("/proc/{pid}/status"))?;
     let numbers = |name| -> Option<Vec<u32>> {
         let words = words(&status, name)?;
         words.into_iter().map(|word| word.parse().ok()).collect()
     };
-    // Real, effective, saved, and that for files.
+    // Real, effective, saved, and file system id.
     let for_files = |name| numbers(name).and_then(|ids| ids.get(3).copied()).ok_or_else(unknown);
     let effective = words(&status, b"CapEff:").and_then(|words| u64::from_str_radix(words.first()?, 16).ok());
     Ok(Access {
@@ -129,7 +129,7 @@ pub fn access(pid: u32) -> io::Result<Access> {
     })
 }
 
-/// The words behind a name in /proc/PID/status.
+/// The words after a name in /proc/PID/status.
 fn words<'s>(status: &'s [u8], name: &[u8]) -> Option<Vec<&'s str>> {
     let mut lines = status.split(|&byte| byte == b'\n');
     let line = lines.find_map(|line| line.strip_prefix(name))?;
@@ -137,17 +137,17 @@ fn words<'s>(status: &'s [u8], name: &[u8]) -> Option<Vec<&'s str>> {
 }
 
 fn unknown() -> io::Error {
-    io::Error::other("an unknown form of /proc/PID/status")
+    io::Error::other("unknown format of /proc/PID/status")
 }
 
-/// The pid of a process as its own namespace numbers it; an error: it is gone.
+/// The pid of a process in its own namespace; an error: it is gone.
 pub fn pid_inside(pid: u32) -> io::Result<u32> {
     let status = std::fs::read(format!("/proc/{pid}/status"))?;
     let inside = words(&status, b"NSpid:").and_then(|words| words.last()?.parse().ok());
     inside.ok_or_else(unknown)
 }
 
-/// Reads a thread's name, parent and birth.
+/// Reads a thread's name, parent and start time.
 pub fn stat(pid: u32, tid: u32) -> io::Result<Stat> {
     let text = std::fs::read(format!("/proc/{pid}/task/{tid}/stat"))?;
     let boot = clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(0, nanoseconds);
@@ -155,13 +155,14 @@ pub fn stat(pid: u32, tid: u32) -> io::Result<Stat> {
         .unwrap_or(100)
         .unsigned_abs();
     parse_stat(&text, ticks, boot.saturating_sub(now().0))
-        .ok_or_else(|| io::Error::other("an unknown form of /proc/PID/stat"))
+        .ok_or_else(|| io::Error::other("unknown format of /proc/PID/stat"))
 }
 
-/// Of `include/linux/sched.h`: it is on its way out, and the kernel has told so.
+/// Of `include/linux/sched.h`: it is exiting, and the kernel has reported that.
 const PF_EXITING: u32 = 4;
 
-/// `pid (name) state parent ...`, the flags as 9th field, the faults as 10th and 12th field, the start as 22nd. The name may hold anything, also `) R 1`.
+/// `pid (name) state parent ...`, with the flags as 9th field, the faults as 10th and 12th, the start as 22nd. The
+/// name may contain anything, even `) R 1`.
 fn parse_stat(text: &[u8], ticks_per_second: u64, suspended: u64) -> Option<Stat> {
     let open = text.iter().position(|&byte| byte == b'(')?;
     let close = text.iter().rposition(|&byte| byte == b')')?;
@@ -173,7 +174,7 @@ fn parse_stat(text: &[u8], ticks_per_second: u64, suspended: u64) -> Option<Stat
     let minor: u64 = fields.next()?.parse().ok()?;
     let major: u64 = fields.nth(1)?.parse().ok()?;
     let ticks: u64 = fields.nth(9)?.parse().ok()?;
-    // Counted from the boot with the time in suspend, which CLOCK_MONOTONIC leaves out.
+    // Counted from the boot, including suspended time, which CLOCK_MONOTONIC leaves out.
     let since_boot = ticks.checked_mul(1_000_000_000 / ticks_per_second.max(1))?;
     Some(Stat {
         name: text.get(open + 1..close)?.to_vec(),
@@ -184,7 +185,7 @@ fn parse_stat(text: &[u8], ticks_per_second: u64, suspended: u64) -> Option<Stat
     })
 }
 
-/// The program's path (as far as a record of exec would hold it) and its command line.
+/// The program's path (cut like that in a record of exec) and its command line.
 pub fn program(pid: u32) -> (Vec<u8>, Vec<u8>) {
     use std::os::unix::ffi::OsStringExt as _;
     let path =

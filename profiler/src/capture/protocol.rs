@@ -1,5 +1,5 @@
-//! What the privileged half does on each message: a state machine without system calls. The other side is hostile, so that whatever is not expected ends the
-//! recording, and what may come often costs no memory without end.
+//! What the privileged helper does on each message: a state machine without system calls. The peer is treated as
+//! hostile: anything unexpected ends the recording, and no repeated message uses unbounded memory.
 
 use rustc_hash::FxHashSet;
 
@@ -7,7 +7,8 @@ use super::space::Code;
 use super::terms::{Scope, Terms};
 use super::wire::{Request, TableOf};
 
-/// Different files that may have a table, or none, in one recording; more than can be named to the other side, some of which is expected and never mapped.
+/// Different files that may have a table, or lack one, in one recording. It exceeds the number of files that can be
+/// named to the peer, some of which are expected and never mapped.
 pub const CODES_LIMIT: usize = 1 << 17;
 
 /// What to do.
@@ -24,11 +25,11 @@ pub enum Action<D> {
     },
     /// Load a table.
     Table {
-        /// Of this code.
+        /// The code it is for.
         code: Code,
-        /// What the message says of it.
+        /// The message's description of it.
         of: TableOf,
-        /// Its bytes; `None`: they found no room.
+        /// Its bytes; `None`: there was no memory for them.
         table: Option<D>,
     },
     /// This code has no table.
@@ -39,7 +40,7 @@ pub enum Action<D> {
     End,
 }
 
-/// Where a recording is.
+/// The phase of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Waiting,
@@ -47,17 +48,17 @@ enum Phase {
     Over,
 }
 
-/// One recording, as the messages see it.
+/// The state of one recording, according to its messages.
 #[derive(Debug)]
 pub struct Protocol {
     scope: Scope,
     phase: Phase,
-    /// Code that was answered for: the first answer counts.
+    /// Code that has an answer: the first one counts.
     answered: FxHashSet<Code>,
 }
 
 impl Protocol {
-    /// Before the first message.
+    /// The state before the first message.
     pub fn new(terms: &Terms) -> Self {
         Self {
             scope: terms.scope.clone(),
@@ -66,10 +67,10 @@ impl Protocol {
         }
     }
 
-    /// Takes a message and the descriptor that came with it.
+    /// Takes a message and the descriptor attached to it.
     ///
     /// # Errors
-    /// When it is not allowed here: then the recording is over, and nothing else is accepted.
+    /// When it is not allowed in this phase: then the recording has ended, and nothing else is accepted.
     pub fn accept<D>(&mut self, request: Request, descriptor: Option<D>) -> Result<Action<D>, &'static str> {
         let action = match (self.phase, request) {
             (Phase::Waiting, Request::Start(start)) => {
@@ -84,7 +85,7 @@ impl Protocol {
                 let with_log = log.and_then(|log| Ok((pids?, log)));
                 with_log.map(|(pids, log)| (Phase::Recording, begin_with(pids, start.command, log)))
             }
-            (Phase::Waiting, _) => Err("something before Start"),
+            (Phase::Waiting, _) => Err("a message before Start"),
             (Phase::Recording, Request::Start(_)) => Err("Start a second time"),
             (Phase::Recording, Request::Table(of)) => {
                 let code = of.file.map_or(Code::Vdso, Code::File);
@@ -96,7 +97,7 @@ impl Protocol {
                 self.answer(code, Action::NoTable(code))
             }
             (Phase::Recording, Request::Stop) => Ok((Phase::Over, Action::End)),
-            (Phase::Over, _) => Err("something after the end"),
+            (Phase::Over, _) => Err("a message after the end"),
         };
         let (phase, action) = action.inspect_err(|_| self.phase = Phase::Over)?;
         self.phase = phase;
@@ -108,7 +109,7 @@ impl Protocol {
             return Ok((Phase::Recording, Action::Ignore));
         }
         if self.answered.len() > CODES_LIMIT {
-            return Err("tables of too many files");
+            return Err("tables for too many files");
         }
         Ok((Phase::Recording, action))
     }

@@ -1,12 +1,13 @@
-//! Room in the array of code ranges: runs of neighbours, and when their place may be used again.
+//! Allocates runs of adjacent places in the array of code ranges, and decides when freed places may be reused.
 
 use std::time::{Duration, Instant};
 
 use profiler_common::space::Run;
 
-/// A walk that began before its run was replaced has ended by then: it takes well under a millisecond. A child that was
-/// born with its parent's old run has got one of its own: cycles are 10 ms apart while processes are born. Not longer, because
-/// each new table writes the runs of all spaces that hold the file (docs/measurements.md, "Complete stacks").
+/// How long freed places rest. A walk that began before its run was replaced has ended by then: it takes well under a
+/// millisecond. A child that started with its parent's old run has its own by then: cycles are 10 ms apart while
+/// processes start. It is not longer because each new table writes the runs of all spaces that contain the file
+/// (docs/measurements.md, "Complete stacks").
 pub const GRACE: Duration = Duration::from_millis(200);
 
 /// The free places of an array.
@@ -14,14 +15,14 @@ pub const GRACE: Duration = Duration::from_millis(200);
 pub struct Room {
     /// Start and length of each gap, by start.
     gaps: Vec<(u32, u32)>,
-    /// Runs that were given back, and when, oldest first.
+    /// Runs that were freed, and when, oldest first.
     resting: std::collections::VecDeque<(Instant, Run)>,
-    /// Of the last run that was taken.
+    /// End of the last run that was taken.
     version: u32,
 }
 
 impl Room {
-    /// All `size` places are free.
+    /// Creates it with all `size` places free.
     pub fn new(size: u32) -> Self {
         Self {
             gaps: vec![(0, size)],
@@ -30,7 +31,7 @@ impl Room {
         }
     }
 
-    /// Takes `count` neighbouring places; `None`: there is no such gap.
+    /// Takes `count` adjacent places; `None`: there is no such gap.
     pub fn take(&mut self, count: u32, now: Instant) -> Option<Run> {
         self.wake(now);
         if count == 0 {
@@ -51,13 +52,13 @@ impl Room {
         Some(run)
     }
 
-    /// How many neighbouring places could be taken at most.
+    /// The length of the longest run that could be taken.
     pub fn largest(&mut self, now: Instant) -> u32 {
         self.wake(now);
         self.gaps.iter().map(|&(_, len)| len).max().unwrap_or(0)
     }
 
-    /// Frees what has rested.
+    /// Frees the places that have rested long enough.
     fn wake(&mut self, now: Instant) {
         while let Some((_, run)) = self
             .resting
@@ -67,7 +68,7 @@ impl Room {
         }
     }
 
-    /// Gives places back; they are not used again for a while.
+    /// Returns places; they are not reused for a while.
     pub fn give_back(&mut self, run: Run, now: Instant) {
         if run.count > 0 {
             self.resting.push_back((now, run));
@@ -77,7 +78,7 @@ impl Room {
     fn free(&mut self, run: Run) {
         let index = self.gaps.partition_point(|&(start, _)| start < run.first);
         self.gaps.insert(index, (run.first, run.count));
-        // Joined with the gap behind, then with the one before.
+        // Merged with the gap after it, then with the one before.
         for left in [index, index.wrapping_sub(1)] {
             if let (Some(&(start, len)), Some(&(next, more))) =
                 (self.gaps.get(left), self.gaps.get(left.wrapping_add(1)))
@@ -113,7 +114,7 @@ mod tests {
         assert!(room.gaps.is_empty());
     }
 
-    /// The changes that may happen to an array.
+    /// A change to an array.
     #[derive(Debug, Clone)]
     enum Step {
         Take(u32),

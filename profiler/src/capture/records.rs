@@ -1,4 +1,4 @@
-//! Records of the rings become events. Both sides are ours, yet every length in a record is checked.
+//! Converts ring records to events. Both sides are ours, yet every length in a record is checked.
 
 mod block;
 mod switch;
@@ -21,7 +21,7 @@ use crate::event::{
     TaskExec, TaskExit, TaskNew, UserStack,
 };
 
-/// The address space that a birth or an exec made.
+/// The address space that a fork or an exec created.
 pub fn space_of(record: &[u8]) -> Option<u64> {
     use profiler_common::RecordKind as Kind;
     let kind = read::<RecordHeader>(record)?.kind;
@@ -52,7 +52,7 @@ pub fn unmapped(record: &[u8]) -> Option<u64> {
     (address != 0).then_some(address)
 }
 
-/// A record of the ring of task events. `None`: none of ours.
+/// Converts a record of the ring of task events. `None`: not a valid record.
 pub fn task_event(record: &[u8]) -> Option<Event<'static>> {
     use profiler_common::RecordKind as Kind;
     let header = read::<RecordHeader>(record)?;
@@ -98,7 +98,7 @@ pub fn task_event(record: &[u8]) -> Option<Event<'static>> {
     }
 }
 
-/// A record of the bulk ring. `frames` is scratch space. Without `kernel`, kernel stacks are left out.
+/// Converts a record of the bulk ring. `frames` is scratch space. Without `kernel`, kernel stacks are left out.
 pub fn bulk_event<'a>(
     record: &'a [u8],
     kernel: Option<&mut KernelAddresses>,
@@ -178,7 +178,7 @@ fn sample(record: &[u8]) -> Option<Sample<'_>> {
     })
 }
 
-/// `rest` is what follows the record's head.
+/// The stacks of a record; `rest` is what follows the record's head.
 fn stacks<'a>(stacks: &stack::Stacks, rest: &'a [u8]) -> Option<Stacks<'a>> {
     Some(Stacks {
         flags: stacks.flags,
@@ -229,7 +229,7 @@ fn pages_read(record: &[u8]) -> Option<PagesRead> {
     Some(read_run(at(&record.header), &record.run))
 }
 
-/// Neighbouring pages that were read, as told at that time.
+/// Converts a run of adjacent pages that were read; `at` is the time of the report.
 pub fn read_run(at: At, run: &ReadRun) -> PagesRead {
     PagesRead {
         at,
@@ -242,7 +242,7 @@ pub fn read_run(at: At, run: &ReadRun) -> PagesRead {
     }
 }
 
-/// A file as the kernel numbers its device: major << 20 | minor. The generation is the kernel's.
+/// A file from the kernel's device number (major << 20 | minor), inode and generation.
 fn file(inode: u64, device: u32, generation: u32) -> FileId {
     FileId {
         major: device >> 20,

@@ -1,43 +1,47 @@
-//! What a recording has to satisfy before anything is loaded: sane numbers, and processes that may be recorded.
+//! What a recording has to satisfy before anything is loaded: valid numbers, and processes that may be recorded.
 
 use anyhow::{Context as _, bail};
 use profiler_common::stack::STACK_CLASSES;
 
 use super::terms::{Scope, Terms};
 use super::{file_capabilities, machine, procfs};
+use crate::plural::counted;
 
-/// Samples a second and CPU, at most.
+/// The highest sampling rate, per second and CPU.
 pub const HZ_LIMIT: u32 = 100_000;
-/// Processes named by `-p`, at most.
+/// Processes named with `-p`, at most.
 const PIDS_LIMIT: usize = 4096;
-/// Thread groups that are never recorded, at most, beside our own.
+/// Thread groups that are never recorded, at most, in addition to our own.
 pub const EXCLUDE_LIMIT: usize = 2;
 
-/// Checks the terms and the processes, corrects what can be corrected, and returns what to warn of.
+/// Checks the terms and the processes, corrects what can be corrected, and returns warnings.
 pub fn check(terms: &mut Terms, pids: &mut [u32]) -> anyhow::Result<Vec<String>> {
     if !(1..=HZ_LIMIT).contains(&terms.sample_hz) {
         bail!(
-            "a rate of {} samples a second: give one from 1 to {HZ_LIMIT} with -F",
+            "invalid rate of {} samples per second: use -F with 1 to {HZ_LIMIT}",
             terms.sample_hz
         );
     }
     let largest = STACK_CLASSES.iter().max().copied().unwrap_or(0);
     if terms.stack_copy as usize > largest {
-        bail!("{} bytes of stack: at most {largest} can be copied", terms.stack_copy);
+        bail!(
+            "cannot copy {} bytes of stack: the limit is {largest}",
+            terms.stack_copy
+        );
     }
     if terms.exclude_pids.len() > EXCLUDE_LIMIT {
-        bail!("too many processes to leave out: at most {EXCLUDE_LIMIT}");
+        bail!("too many processes to leave out: the limit is {EXCLUDE_LIMIT}");
     }
     if !machine::in_first_pid_namespace() {
         bail!(
-            "ngmi runs in a container that numbers processes for itself: run it outside, or with `docker run --pid=host --privileged`"
+            "ngmi runs in a container that has its own process numbers: run it outside, or with `docker run --pid=host --privileged`"
         );
     }
     let mut warnings = file_capabilities::limit(terms)?;
     check_pids(terms, pids)?;
     if let Some(highest) = machine::highest_rate().filter(|&highest| highest > 0 && highest < terms.sample_hz) {
         warnings.push(format!(
-            "the kernel allows {highest} samples a second, not {}: `sudo sysctl kernel.perf_event_max_sample_rate={}` raises it",
+            "the kernel allows {highest} samples per second, not {}: run `sudo sysctl kernel.perf_event_max_sample_rate={}` to raise the limit",
             terms.sample_hz, terms.sample_hz
         ));
         terms.sample_hz = highest;
@@ -47,7 +51,10 @@ pub fn check(terms: &mut Terms, pids: &mut [u32]) -> anyhow::Result<Vec<String>>
 
 fn check_pids(terms: &Terms, pids: &mut [u32]) -> anyhow::Result<()> {
     if terms.scope != Scope::System && !(1..=PIDS_LIMIT).contains(&pids.len()) {
-        bail!("{} processes: name 1 to {PIDS_LIMIT} with -p", pids.len());
+        bail!(
+            "cannot record {}: name 1 to {PIDS_LIMIT} with -p",
+            counted(pids.len() as u64, "process")
+        );
     }
     for pid in pids {
         *pid = recordable(*pid, terms)?;
@@ -55,10 +62,10 @@ fn check_pids(terms: &Terms, pids: &mut [u32]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The thread group of a process or thread, if it is there and may be recorded.
+/// The thread group of a process or thread, if it exists and may be recorded.
 fn recordable(pid: u32, terms: &Terms) -> anyhow::Result<u32> {
     let process =
-        procfs::identity(pid).with_context(|| format!("there is no process {pid}; `ps -e` lists those that run"));
+        procfs::identity(pid).with_context(|| format!("there is no process {pid}; `ps -e` lists the running ones"));
     let process = process?;
     file_capabilities::judge(&process, terms)?;
     Ok(process.pid)

@@ -1,7 +1,7 @@
-//! Opens files with the rights of another user, so that the kernel decides what that user may read.
+//! Opens files with the rights of another user, to let the kernel decide what that user may read.
 //!
-//! Root may read everything, and a recorded program chooses which files it maps. The credentials are those of a thread that lives for one call: nothing has to
-//! be put back.
+//! Root may read everything, and a recorded program chooses which files it maps. The credentials are set in a thread
+//! that lives for one call: nothing has to be restored.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -16,21 +16,21 @@ use super::procfs::{self, Access};
 
 /// Bytes of stack for a thread that makes a few system calls.
 const STACK: usize = 128 << 10;
-/// The group of a user that the machine does not know: the kernel's `overflowgid`.
+/// The group of a user without an entry on this machine: the kernel's `overflowgid`.
 const OVERFLOW_GROUP: u32 = 65534;
 
-/// As whom a file is opened.
+/// The credentials with which a file is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rights {
     user: u32,
     group: u32,
     groups: Vec<u32>,
-    /// Permissions of files do not matter (`CAP_DAC_OVERRIDE`, `CAP_DAC_READ_SEARCH`).
+    /// File permissions are bypassed (`CAP_DAC_OVERRIDE`, `CAP_DAC_READ_SEARCH`).
     reads_all: bool,
 }
 
 impl Rights {
-    /// This process's own.
+    /// The rights of this process.
     ///
     /// # Errors
     /// When /proc can't be read.
@@ -38,7 +38,8 @@ impl Rights {
         Self::of_process(std::process::id())
     }
 
-    /// Those of a process. Capabilities in a user namespace of its own do not count: they are for that namespace's files.
+    /// The rights of a process. Capabilities in its own user namespace do not count: they apply to that namespace's
+    /// files.
     ///
     /// # Errors
     /// When it is gone.
@@ -57,7 +58,7 @@ impl Rights {
         })
     }
 
-    /// Those of a user's new session.
+    /// The rights of a user's new session.
     ///
     /// # Errors
     /// When the machine's list of users can't be read.
@@ -77,17 +78,17 @@ impl Rights {
         })
     }
 
-    /// The user whose files it may change the permissions of.
+    /// The user whose files' permissions these rights may change.
     pub fn user(&self) -> u32 {
         self.user
     }
 
-    /// Whether it may look into whatever `other` may.
+    /// Whether these rights may inspect everything that `other` may.
     pub fn covers(&self, other: &Self) -> bool {
         self.reads_all || self.user == other.user
     }
 
-    /// Opens a file for reading that was opened by its place only (`O_PATH`).
+    /// Opens a file for reading that was opened as a location only (`O_PATH`).
     ///
     /// # Errors
     /// When these rights do not suffice, or the file can't be opened.
@@ -100,10 +101,11 @@ impl Rights {
         })
     }
 
-    /// Does something with these rights over files. Who is not root has no other rights than their own, and does it with those.
+    /// Does something with these rights over files. A process other than root has only its own rights, and does it
+    /// with those.
     ///
     /// # Errors
-    /// Those of `act`; also when the kernel refuses the change.
+    /// Those of `act`; also when the kernel refuses to change the credentials.
     pub fn within<T: Send>(&self, act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         if !geteuid().is_root() || (self.user == 0 && self.reads_all) {
             return act();
@@ -117,13 +119,13 @@ impl Rights {
         })
     }
 
-    /// Changes this thread's credentials for files, and leaves all others as they are.
+    /// Changes this thread's credentials for files, and leaves all others unchanged.
     fn assume(&self) -> io::Result<()> {
         set_groups(&self.groups)?;
         let (group, user) = (Gid::from_raw(self.group), Uid::from_raw(self.user));
         setfsgid(group);
         setfsuid(user);
-        // They answer with what was before, and change nothing for a number that is none.
+        // They return the previous value, and an invalid number changes nothing.
         if setfsgid(group) != group || setfsuid(user) != user {
             return Err(io::Error::other("the kernel refused to open files as another user"));
         }
@@ -131,9 +133,9 @@ impl Rights {
     }
 }
 
-/// `setgroups(2)` of this thread: the C library's is for all threads.
+/// `setgroups(2)` for this thread only: the C library's function changes all threads.
 fn set_groups(groups: &[u32]) -> io::Result<()> {
-    // SAFETY: the kernel reads as many numbers as the slice holds.
+    // SAFETY: the kernel reads as many numbers as the slice has.
     if unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) } == 0 {
         Ok(())
     } else {

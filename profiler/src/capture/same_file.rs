@@ -1,7 +1,8 @@
 //! Whether a file that was opened by its name is the one that a mapping shows.
 //!
-//! A mapping's device and inode are the kernel's own; `stat` shows others on btrfs (a device of the subvolume) and overlayfs (numbers made for users). So a file
-//! that differs is mapped here, out of reach, and what the kernel says of that mapping is compared.
+//! A mapping's device and inode are the kernel's own; `stat` shows others on btrfs (a device of the subvolume) and
+//! overlayfs (synthetic numbers). So a file that differs is mapped here, inaccessibly, and the kernel's numbers of
+//! that mapping are compared.
 
 use std::fs::File;
 use std::io;
@@ -23,13 +24,13 @@ use crate::event::FileId;
 /// Fails unless `file` is the one that a mapping shows as `id`; its generation is not compared.
 ///
 /// # Errors
-/// `NotFound`: it is another one. Otherwise the kernel's refusal.
+/// `NotFound`: it is a different file. Otherwise the kernel's refusal.
 pub fn require_same(file: &File, id: FileId) -> io::Result<()> {
     let metadata = file.metadata()?;
     let shown = (major(metadata.dev()), minor(metadata.dev()), metadata.ino());
     let is_same = shown == (u64::from(id.major), u64::from(id.minor), id.inode)
         || is_same(as_maps_show(file)?, id)
-        // Linux 6.8 to 6.17: records of perf still have the inode below the overlay, /proc/PID/maps has the overlay's.
+        // Linux 6.8 to 6.17: perf records still have the inode below the overlay, /proc/PID/maps has the overlay's.
         || is_on_overlay(file) && is_same(as_records_show(file)?, id);
     if is_same {
         Ok(())
@@ -49,7 +50,7 @@ fn is_on_overlay(file: &File) -> bool {
     fstatfs(file).is_ok_and(|system| system.filesystem_type() == OVERLAYFS_SUPER_MAGIC)
 }
 
-/// As `/proc/PID/maps` and `PROCMAP_QUERY` show it.
+/// The file in the form that `/proc/PID/maps` and `PROCMAP_QUERY` show.
 fn as_maps_show(file: &File) -> io::Result<Option<FileId>> {
     let mapped = Unreadable::map(file)?;
     let mut space = maps::open(std::process::id(), None, BuildIds::Unwanted)?;
@@ -57,7 +58,7 @@ fn as_maps_show(file: &File) -> io::Result<Option<FileId>> {
     Ok(found.map(|mapping| mapping.file))
 }
 
-/// As `PERF_RECORD_MMAP2` shows it.
+/// The file in the form that `PERF_RECORD_MMAP2` shows.
 fn as_records_show(file: &File) -> io::Result<Option<FileId>> {
     let mut ring = Ring::new(perf::open_own_mappings()?, 4)?;
     perf::enable(ring.as_fd())?;
@@ -79,7 +80,7 @@ struct Unreadable(NonNull<libc::c_void>);
 
 impl Unreadable {
     fn map(file: &File) -> io::Result<Self> {
-        // SAFETY: a new mapping at a place that the kernel chooses, which can't be read, written or executed.
+        // SAFETY: a new mapping at an address that the kernel chooses, which can't be read, written or executed.
         let address = unsafe {
             mmap(
                 None,
@@ -100,7 +101,7 @@ impl Unreadable {
 
 impl Drop for Unreadable {
     fn drop(&mut self) {
-        // SAFETY: the mapping of `map`, which nothing refers to.
+        // SAFETY: the mapping of `map`, with no references to it.
         let _ = unsafe { munmap(self.0, 1) };
     }
 }

@@ -1,4 +1,4 @@
-//! Who is recorded, as far as the drained events tell: which processes' mappings belong into the log.
+//! Which processes are recorded, according to the drained events: it decides which mappings belong in the log.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -9,15 +9,15 @@ use crate::addr::Timestamp;
 pub struct Recorded {
     whole_system: bool,
     excluded: Vec<u32>,
-    /// Living threads by process.
+    /// Live threads by process.
     processes: FxHashMap<u32, FxHashSet<u32>>,
-    /// Threads that ended, and when: mappings that they made before are still to be judged.
+    /// Threads that ended, and when: their earlier mappings have not all been judged.
     ended: FxHashMap<(u32, u32), Timestamp>,
     seen: u32,
 }
 
 impl Recorded {
-    /// Nobody yet; or with `-a` everybody but the recorder itself.
+    /// An empty scope; with `-a`, every process except the recorder itself.
     pub fn new(whole_system: bool, excluded: Vec<u32>) -> Self {
         Self {
             whole_system,
@@ -28,7 +28,7 @@ impl Recorded {
 
     /// A thread is recorded from now on.
     pub fn born(&mut self, pid: u32, tid: u32) {
-        // Its number was another's, who has ended.
+        // Its number belonged to a thread that has ended.
         self.ended.remove(&(pid, tid));
         self.processes.entry(pid).or_insert_with(|| {
             self.seen = self.seen.saturating_add(1);
@@ -37,7 +37,7 @@ impl Recorded {
         self.processes.entry(pid).or_default().insert(tid);
     }
 
-    /// The calling thread took the number of the first one, which is gone like all others.
+    /// The calling thread took the number of the process's first thread, which is gone like all others.
     pub fn executed(&mut self, time: Timestamp, pid: u32, old_tid: u32) {
         if old_tid != pid {
             self.ended(time, pid, old_tid);
@@ -50,8 +50,8 @@ impl Recorded {
         self.ended.insert((pid, tid), time);
     }
 
-    /// Forgets the threads that ended before `until`, up to when all mapping records have been read, and returns the processes that
-    /// ended with them.
+    /// Forgets the threads that ended before `until`, the time up to which all mapping records have been read.
+    /// Returns the processes that ended with them.
     pub fn settle(&mut self, until: Timestamp) -> Vec<u32> {
         let mut gone = Vec::new();
         for ((pid, tid), _) in self.ended.extract_if(|_, time| *time < until) {
@@ -76,18 +76,18 @@ impl Recorded {
         self.processes.get(&pid).is_some_and(|threads| threads.contains(&tid))
     }
 
-    /// Every living thread: process and thread.
+    /// Every live thread: process and thread.
     pub fn threads(&self) -> impl Iterator<Item = (u32, u32)> {
         let threads = self.processes.iter();
         threads.flat_map(|(&pid, threads)| threads.iter().map(move |&tid| (pid, tid)))
     }
 
-    /// Processes so far.
+    /// Number of processes so far.
     pub fn processes_seen(&self) -> u32 {
         self.seen
     }
 
-    /// Threads that live.
+    /// Number of live threads.
     pub fn threads_alive(&self) -> u32 {
         u32::try_from(self.processes.values().map(FxHashSet::len).sum::<usize>()).unwrap_or(u32::MAX)
     }

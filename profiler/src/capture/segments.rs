@@ -1,15 +1,15 @@
-//! Which segment of a file the bytes of a mapping belong to. Linkers pack segments, so that the end of one and the start of the next
-//! share a page of the file, and a mapping of either shows bytes of both.
+//! Which segment of a file the bytes of a mapping belong to. Linkers pack segments: the end of one and the start of
+//! the next share a page of the file, and a mapping of either shows bytes of both.
 
 use std::ops::Range;
 
 use crate::event::Segment;
 
-/// The kernel maps whole pages, so a mapping shows a little more than its segment.
+/// The kernel maps whole pages: a mapping shows slightly more than its segment.
 const PAGE: u64 = 4096;
 
-/// Cuts `mapped`, bytes of a file, where a segment starts. Of each part: where it starts in the file, and the stated address of that byte,
-/// if a segment holds it.
+/// Splits `mapped`, bytes of a file, where a segment starts. For each part: its start in the file, and the stated
+/// address of that byte if a segment contains it.
 pub fn parts(segments: &[Segment], mapped: Range<u64>) -> Vec<(u64, Option<u64>)> {
     let filled = segments.iter().filter(|segment| segment.file_size > 0);
     let mut starts: Vec<u64> = filled
@@ -22,7 +22,8 @@ pub fn parts(segments: &[Segment], mapped: Range<u64>) -> Vec<(u64, Option<u64>)
     starts.into_iter().map(|start| (start, svma(segments, start))).collect()
 }
 
-/// The stated address of a byte of the file: by the segment that holds it; else by one that shares its page.
+/// The stated address of a byte of the file: from the segment that contains it, or else from one that shares its
+/// page.
 fn svma(segments: &[Segment], offset: u64) -> Option<u64> {
     let holds = |segment: &&Segment| {
         let end = segment.offset.saturating_add(segment.file_size);

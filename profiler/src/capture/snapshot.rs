@@ -11,16 +11,16 @@ use super::terms::Scope;
 use super::{maps, procfs};
 use crate::event::{At, Event, TaskExec, TaskNew};
 
-/// Threads are listed again until no new one turns up: a thread that is not recorded yet may give birth meanwhile.
+/// How often threads are listed, at most, until no new one appears: a thread that is not recorded yet may start
+/// others meanwhile.
 const ROUNDS: u32 = 32;
 
-/// Puts everything that is to be recorded and exists already under recording. The hooks are attached: what is born from now on
-/// tells itself.
+/// Starts recording everything in scope that exists already. The hooks are attached: later threads report themselves.
 ///
 /// # Errors
-/// When a process that was asked for is gone.
+/// When a requested process is gone.
 pub fn take_all(drain: &mut Drain, scope: &Scope, pids: &[u32], excluded: &[u32]) -> anyhow::Result<()> {
-    // What waits to become the command is no program yet.
+    // The process that waits to become the command is not a program yet.
     let is_program = *scope != Scope::Command;
     for &pid in pids {
         require_found(take(drain, pid, is_program), pid)?;
@@ -34,7 +34,7 @@ pub fn take_all(drain: &mut Drain, scope: &Scope, pids: &[u32], excluded: &[u32]
     Ok(())
 }
 
-/// Fails unless a process that was asked for is there.
+/// Fails unless a requested process exists.
 pub fn require_found(found: bool, pid: u32) -> anyhow::Result<()> {
     if !found {
         bail!("process {pid} ended before the recording began");
@@ -42,12 +42,12 @@ pub fn require_found(found: bool, pid: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Puts a running process with all its threads under recording. `program`: also says what it runs.
+/// Starts recording a running process with all its threads. `program`: also writes which program it runs.
 ///
 /// False: it is gone.
 fn take(drain: &mut Drain, pid: u32, program: bool) -> bool {
     let mut found = false;
-    // Whose end nobody will tell any more.
+    // Its end has been reported already.
     let mut over = FxHashSet::default();
     for _ in 0..ROUNDS {
         let threads = procfs::threads(pid).unwrap_or_default();
@@ -60,7 +60,7 @@ fn take(drain: &mut Drain, pid: u32, program: bool) -> bool {
         }
         for tid in new {
             let since = procfs::now();
-            // What waits to become the command has no faults meanwhile.
+            // The process that waits to become the command has no faults meanwhile.
             let before = procfs::stat(pid, tid)
                 .ok()
                 .filter(|_| !program)
@@ -97,7 +97,7 @@ fn take(drain: &mut Drain, pid: u32, program: bool) -> bool {
     found
 }
 
-/// The program and the mappings of a running process.
+/// Writes the program and the mappings of a running process.
 fn describe(drain: &mut Drain, pid: u32, program: bool) {
     let at = At {
         time: procfs::now(),
@@ -116,7 +116,7 @@ fn describe(drain: &mut Drain, pid: u32, program: bool) {
             command_line,
         }));
     }
-    // A kernel thread has none, and a process that just ended has none any more.
+    // A kernel thread has none, nor has a process that has just ended.
     for mapping in maps::read(at).unwrap_or_default() {
         drain.found(mapping);
     }

@@ -1,9 +1,9 @@
-//! The address spaces of the recorded processes: which code lies where, for the walker, and for samples outside of what is
-//! known.
+//! The address spaces of the recorded processes: which code is where, for the walker, and for samples outside the
+//! known mappings.
 //!
-//! A mapping that mremap moved, one whose record was lost, and all of them where the kernel refuses the records, are found
-//! by asking the kernel what is mapped at a sample's address. Tracing mremap itself would cost 50 ns on every system call of
-//! every process (docs/task.md).
+//! The kernel is asked what is mapped at a sample's address for mappings that mremap moved, mappings with a lost
+//! record, and all mappings where the kernel refuses the records. Tracing mremap itself would cost 50 ns on every
+//! system call of every process (docs/task.md).
 
 use std::collections::BTreeMap;
 
@@ -16,22 +16,22 @@ use crate::addr::Timestamp;
 use crate::event::{At, FileId, Mapping, PROT_EXEC};
 use crate::task::moved::may_be_copy;
 
-/// Addresses at which nothing was found are remembered, so many at most.
+/// Limit of remembered addresses at which nothing was found.
 const ABSENT_LIMIT: usize = 1 << 16;
 const PAGE: u64 = 4096;
-/// The vdso of a 32-bit process lies below, and is another one.
+/// The vdso of a 32-bit process is below, and is a different one.
 const FIRST_64_BIT: u64 = 1 << 32;
-/// Mappings that an exec itself makes: the segments of the program and of its loader, and the kernel's own.
+/// Mappings that an exec itself creates: the segments of the program and of its loader, and the kernel's own.
 const EXEC_MAPPINGS: usize = 64;
 
-/// Whose code it is.
+/// Where code comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Code {
-    /// A file's.
+    /// From a file.
     File(FileId),
-    /// The kernel's, in every process.
+    /// From the kernel, in every process.
     Vdso,
-    /// Nobody's: made at run time.
+    /// Generated at run time.
     Made,
 }
 
@@ -54,18 +54,18 @@ impl Code {
 /// A range of code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
-    /// Behind its last address.
+    /// The address after its last byte.
     pub end: u64,
     /// Offset of its first byte in the file.
     pub offset: u64,
-    /// Whose.
+    /// Where the code comes from.
     pub code: Code,
 }
 
-/// What happened to an address space.
+/// A change to an address space.
 #[derive(Debug)]
 pub enum Change {
-    /// A process was born, with a copy of its creator's space or in that space itself.
+    /// A process was created, with a copy of its creator's space or in that space itself.
     Born {
         /// The creator.
         parent: u32,
@@ -74,11 +74,11 @@ pub enum Change {
         /// The child's space.
         space: u64,
     },
-    /// The first thread of a process took a name: what is mapped from now on may be an exec's.
+    /// The first thread of a process took a name: later mappings may be those of an exec.
     Renamed(u32),
     /// A process got a new space by exec.
     Executed(u32, u64),
-    /// Something was mapped.
+    /// A new mapping.
     Mapped(Mapping),
 }
 
@@ -87,22 +87,23 @@ pub enum Change {
 pub struct Spaces {
     /// The space of each process.
     of: FxHashMap<u32, u64>,
-    /// Pieces by start, without overlaps, and how many processes share the space.
+    /// Pieces by start, without overlaps, and the number of processes that share the space.
     pieces: FxHashMap<u64, (BTreeMap<u64, Piece>, u32)>,
-    /// Code that a process mapped since its last new name.
+    /// Code that a process has mapped since its last new name.
     since_rename: FxHashMap<u32, Vec<Mapping>>,
     /// Process and page.
     absent: FxHashSet<(u32, u64)>,
-    /// Processes that had no address space any more when they were asked. Thousands of their events may still be in the rings.
+    /// Processes that no longer had an address space when they were asked. Thousands of their events may still be in
+    /// the rings.
     over: FxHashSet<u32>,
     changed: FxHashSet<u64>,
     gone: Vec<u64>,
-    /// Which file an inode number means.
+    /// The file that each inode number currently means.
     pub generations: Generations,
 }
 
 impl Spaces {
-    /// Applies what a cycle found, in the order in which it happened.
+    /// Applies the changes of a cycle, in the order in which they happened.
     pub fn apply(&mut self, mut changes: Vec<(Timestamp, Change)>) {
         changes.sort_by_key(|(time, _)| *time);
         for (_, change) in changes {
@@ -115,7 +116,7 @@ impl Spaces {
         }
     }
 
-    /// A mapping was made: it replaces what was there.
+    /// A new mapping: it replaces what was there.
     pub fn mapped(&mut self, mapping: &Mapping) {
         let pid = mapping.at.pid;
         let executable = mapping.protection & PROT_EXEC != 0;
@@ -136,7 +137,7 @@ impl Spaces {
         if may_be_copy(mapping)
             && around.is_some_and(|(_, piece)| end <= piece.end && matches!(piece.code, Code::File(_)))
         {
-            return; // its rows are the file's
+            return; // the file's rows apply
         }
         let cut = cut(pieces, start, end);
         if executable && end > start {
@@ -206,12 +207,12 @@ impl Spaces {
         }
     }
 
-    /// The spaces that changed since the last call.
+    /// The spaces that have changed since the last call.
     pub fn take_changed(&mut self) -> Vec<u64> {
         self.changed.drain().collect()
     }
 
-    /// The spaces that nobody has any more, since the last call.
+    /// The spaces that no process has any more, since the last call.
     pub fn take_gone(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.gone)
     }
@@ -225,7 +226,7 @@ impl Spaces {
             .map(|(&start, &piece)| (start, piece))
     }
 
-    /// Something became known about this code: the spaces that hold it count as changed.
+    /// Something became known about this code: the spaces that contain it count as changed.
     pub fn touch(&mut self, code: Code) {
         for (&id, (pieces, _)) in &self.pieces {
             if pieces.values().any(|piece| piece.code == code) {
@@ -241,8 +242,8 @@ impl Spaces {
             .is_some_and(|(_, piece)| address < piece.end)
     }
 
-    /// Asks the kernel what is mapped at an address where a sample was, if that is not known. The mapping gets the sample's
-    /// time: it was there at the latest by then.
+    /// Asks the kernel what is mapped at a sample's address, if that is not known. The mapping gets the sample's
+    /// time: it existed by then at the latest.
     pub fn find(&mut self, at: At, address: u64) -> Option<Mapping> {
         if self.covers(at.pid, address) || self.absent.contains(&(at.pid, address / PAGE)) {
             return None;
@@ -263,7 +264,7 @@ impl Spaces {
             self.over.insert(at.pid);
         }
         if !self.of.contains_key(&at.pid) {
-            return found; // it ended meanwhile, and nobody will forget what is noted of it now
+            return found; // it ended meanwhile; a note about it would never be removed
         }
         match &found {
             None if is_over => {}
@@ -275,7 +276,7 @@ impl Spaces {
     }
 }
 
-/// Takes `start..end` out of the pieces. True: something was there.
+/// Removes `start..end` from the pieces. True: something was there.
 fn cut(pieces: &mut BTreeMap<u64, Piece>, start: u64, end: u64) -> bool {
     let before = pieces.range(..start).next_back();
     let overlapping: Vec<(u64, Piece)> = before

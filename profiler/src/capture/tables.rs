@@ -1,7 +1,7 @@
 //! Unwind tables and address spaces, as the walker finds them in the kernel's maps.
 //!
-//! Tables come from the record half and are taken for hostile: every promise that the walker leans on is checked, and the
-//! walker itself can read nothing outside of its maps.
+//! Tables come from the recorder and are treated as hostile: every property that the walker relies on is checked, and
+//! the walker itself can read nothing outside its maps.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,6 +25,7 @@ use super::ranges::{GRACE, Room};
 use super::segments::parts;
 use super::space::{Code, Piece, Spaces};
 use crate::event::Segment;
+use crate::plural::counted;
 use crate::table::TableView;
 
 /// The kernel maps whole pages.
@@ -32,7 +33,7 @@ const PAGE: u64 = 4096;
 /// Executable segments of one file, at most.
 pub const SEGMENTS_LIMIT: usize = 64;
 
-/// Whose rules the walker follows.
+/// The architecture of the walker's rules.
 const ARCH: Arch = if cfg!(target_arch = "aarch64") {
     Arch::Aarch64
 } else {
@@ -50,7 +51,7 @@ impl Array {
         }
     }
 
-    /// Writes neighbouring elements. The caller knows that they are within the array.
+    /// Writes adjacent elements. The caller ensures that they are within the array.
     fn write<T: IntoBytes + Immutable>(&self, first: u32, elements: &[T]) -> std::io::Result<()> {
         let bytes = elements.as_bytes();
         if bytes.is_empty() {
@@ -62,17 +63,19 @@ impl Array {
         Ok(())
     }
 
-    /// The bytes from the beginning of a page on.
+    /// The bytes from the start of a page.
     fn window(&self, offset: u64, len: usize) -> std::io::Result<MmapMut> {
-        // SAFETY: the memory is the kernel's array, whose other readers are eBPF programs; nobody in this process has a
+        // SAFETY: the memory is the kernel's array, which otherwise only eBPF programs read; this process has no
         // reference into it.
         unsafe { MmapOptions::new().offset(offset).len(len).map_mut(&self.0.fd().as_fd()) }
     }
 }
 
-/// How often the runs of spaces have changed, where the walker sees it: until then it goes by what it has looked up.
+/// How often the runs of spaces have changed, where the walker sees it: until the count changes, it uses what it has
+/// looked up.
 ///
-/// The window is always there: a change that could not be told would leave the walker with ranges that are others' by then.
+/// The window always exists: after an unreported change the walker would use ranges that belong to other spaces by
+/// then.
 struct Changes(MmapMut);
 
 impl Changes {
@@ -82,9 +85,9 @@ impl Changes {
         Ok(changes)
     }
 
-    /// What is in the kernel's maps has changed.
+    /// Reports that the kernel's maps have changed.
     fn tell(&mut self) {
-        // SAFETY: a whole page is mapped, and eBPF programs look at whole words.
+        // SAFETY: a whole page is mapped, and eBPF programs read whole words.
         let told = unsafe { AtomicU64::from_ptr(self.0.as_mut_ptr().cast()) };
         told.fetch_add(1, Ordering::Release);
     }
@@ -113,7 +116,7 @@ pub struct Tables {
     without: FxHashSet<Code>,
     room: Room,
     runs: FxHashMap<u64, Run>,
-    /// Spaces that found no room, and how many ranges they have.
+    /// Spaces without capacity for their run, and the number of their ranges.
     waiting: FxHashMap<u64, u32>,
     /// When they are tried again.
     next_try: Instant,
@@ -148,7 +151,7 @@ impl Tables {
         u64::from(self.rows_used) * size_of::<Row>() as u64 + u64::from(self.pages_used) * size_of::<PageRows>() as u64
     }
 
-    /// This code has no table.
+    /// Notes that this code has no table.
     pub fn add_none(&mut self, code: Code) {
         self.without.insert(code);
     }
@@ -156,14 +159,14 @@ impl Tables {
     /// Loads a table.
     ///
     /// # Errors
-    /// When it is none, or there is no room for it.
+    /// When it is invalid, or exceeds the capacity.
     pub fn add(&mut self, code: Code, segments: Vec<Segment>, table: OwnedFd) -> anyhow::Result<()> {
         if self.placed.contains_key(&code) {
             return Ok(());
         }
         if segments.len() > SEGMENTS_LIMIT {
             bail!(
-                "{} executable segments are over the limit of {SEGMENTS_LIMIT}",
+                "its {} executable segments exceed the limit of {SEGMENTS_LIMIT}",
                 segments.len()
             );
         }
@@ -182,9 +185,11 @@ impl Tables {
             room(self.pages_used, self.sizes.pages, pages),
         ) else {
             bail!(
-                "its unwind table has {rows} rows in {pages} pages, and there is room for {} rows and {} pages more",
-                self.sizes.rows - self.rows_used,
-                self.sizes.pages - self.pages_used
+                "its unwind table has {} in {}, which exceeds the free capacity of {} and {}",
+                counted(rows as u64, "row"),
+                counted(pages as u64, "page"),
+                counted(u64::from(self.sizes.rows - self.rows_used), "row"),
+                counted(u64::from(self.sizes.pages - self.pages_used), "page")
             );
         };
         let page_rows: Vec<PageRows> = view
@@ -208,14 +213,14 @@ impl Tables {
         Ok(())
     }
 
-    /// Brings the kernel's view of the address spaces up to date.
+    /// Updates the kernel's view of the address spaces.
     pub fn publish(&mut self, spaces: &mut Spaces, losses: &mut Losses) {
         self.publish_at(Instant::now(), spaces, losses);
     }
 
     fn publish_at(&mut self, now: Instant, spaces: &mut Spaces, losses: &mut Losses) {
         for id in spaces.take_gone() {
-            let _ = self.runs_by_space.remove(&id); // it may never have been there
+            let _ = self.runs_by_space.remove(&id); // it may be absent
             self.changes.tell();
             self.waiting.remove(&id);
             if let Some(run) = self.runs.remove(&id) {
@@ -229,8 +234,8 @@ impl Tables {
         }
     }
 
-    /// The spaces without a run that there may be room for by now: it comes back when others end or grow, and nobody tells. Not asked for
-    /// more often than that.
+    /// The spaces without a run that may fit by now: capacity returns when others end or grow, which is not reported.
+    /// They are not tried more often than this grace period.
     fn retry(&mut self, now: Instant) -> Vec<u64> {
         if self.waiting.is_empty() || now < self.next_try {
             return Vec::new();
@@ -241,7 +246,7 @@ impl Tables {
         fits.map(|(&id, _)| id).collect()
     }
 
-    /// Writes the run of a space. One that finds no room has none until it does.
+    /// Writes the run of a space. Without capacity for it, the space has no run until there is some.
     fn place(&mut self, id: u64, now: Instant, spaces: &Spaces, losses: &mut Losses) {
         let mut ranges: Vec<CodeRange> = spaces
             .pieces(id)
@@ -262,20 +267,20 @@ impl Tables {
             if self.waiting.insert(id, count).is_none() {
                 losses.count(Loss::SpaceTableFull, 1);
             }
-            let _ = self.runs_by_space.remove(&id); // rather no run than one that is wrong
+            let _ = self.runs_by_space.remove(&id); // no run is better than a wrong one
             if let Some(unused) = taken {
                 self.room.give_back(unused, now);
             }
             self.runs.remove(&id)
         };
-        // At once: stacks of this space can be walked by its new tables.
+        // At once: the new tables allow walking stacks of this space.
         self.changes.tell();
         if let Some(old) = old {
             self.room.give_back(old, now);
         }
     }
 
-    /// The ranges of a piece: mostly one.
+    /// The ranges of a piece: usually one.
     fn ranges(&self, start: u64, piece: Piece) -> Vec<CodeRange> {
         let range = CodeRange {
             start,
@@ -312,8 +317,8 @@ impl Tables {
     }
 }
 
-/// Makes one range of two neighbours that are walked alike: compilers at run time map a page at a time, and what is in front of a segment in
-/// its first page goes by the same rows.
+/// Merges two adjacent ranges that are walked alike: compilers at run time map a page at a time, and the bytes before
+/// a segment in its first page use the same rows.
 fn join(last: &mut CodeRange, next: &CodeRange) -> bool {
     let alike = CodeRange {
         start: last.start,
@@ -327,14 +332,14 @@ fn join(last: &mut CodeRange, next: &CodeRange) -> bool {
     joins
 }
 
-/// The memory of a file that nobody can change any more.
+/// Maps a memory file that can no longer change.
 fn sealed(file: OwnedFd) -> anyhow::Result<Mmap> {
     let wanted = SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_SHRINK;
-    let seals = fcntl(&file, FcntlArg::F_GET_SEALS).context("an unwind table must come in a memory file")?;
+    let seals = fcntl(&file, FcntlArg::F_GET_SEALS).context("an unwind table must be in a memory file")?;
     if !SealFlag::from_bits_truncate(seals).contains(wanted) {
-        bail!("an unwind table must come in a sealed memory file");
+        bail!("an unwind table must be in a sealed memory file");
     }
-    // SAFETY: the seals keep the file from being written to or cut.
+    // SAFETY: the seals keep the file from being written or shrunk.
     Ok(unsafe { Mmap::map(&File::from(file))? })
 }
 

@@ -118,7 +118,7 @@ fn a_table_without_room_leaves_the_others() {
     assert!(
         error
             .to_string()
-            .contains("97 rows in 1 pages, and there is room for 96 rows and 56 pages more"),
+            .contains("97 rows in 1 page, which exceeds the free capacity of 96 rows and 56 pages"),
         "{error}"
     );
     let error = tables

@@ -1,5 +1,6 @@
-//! The terms of a recording: everything that decides whose memory may be in the log. They are on the command line of the privileged half, which root or
-//! sudo starts, so that no message can widen them: whoever takes the socket from the other half gets nothing more than that half was to have.
+//! The terms of a recording: everything that decides whose memory may be in the log. They are on the command line of
+//! the privileged helper, which root or sudo starts, and no message can extend them: an attacker who takes over the
+//! recorder's socket gains nothing beyond what the recorder was to have.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,10 +23,10 @@ pub enum Scope {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Terms {
-    /// What.
+    /// What is recorded.
     pub scope: Scope,
-    /// The ordinary user that the other half becomes, or is: the command is a process of this user, and the log is this user's to read. `None`: root, or
-    /// whoever was lent capabilities.
+    /// The ordinary user that the recorder becomes, or is: the command runs as this user, and this user may read the
+    /// log. `None`: root, or a user with file capabilities.
     pub user: Option<u32>,
     /// Samples per second and CPU.
     pub sample_hz: u32,
@@ -33,30 +34,30 @@ pub struct Terms {
     pub stack_copy: u32,
     /// Copy the stack even where it was walked, to check the walks.
     pub check_walks: bool,
-    /// Which page faults, and by which hooks.
+    /// Which page faults, and with which hooks.
     pub faults: Faults,
     /// Which waits.
     pub off_cpu: OffCpu,
     /// Which block requests.
     pub block: BlockMode,
-    /// Have the kernel map no page around a fault meanwhile, on the whole machine.
+    /// Have the kernel map no pages around faults meanwhile, on the whole machine.
     pub exact_touch: bool,
-    /// Count the time in our programs all the time, instead of a part of it.
+    /// Measure the time in our programs all the time, instead of a part of it.
     pub self_account: bool,
-    /// Thread groups that are never recorded: the record half.
+    /// Thread groups that are never recorded: the recorder.
     pub exclude_pids: Vec<u32>,
 }
 
 impl Terms {
-    /// As the command line has them.
+    /// Parses the form on the command line.
     ///
     /// # Errors
-    /// When they are not what [`Self::to_word`] makes.
+    /// When it was not written by [`Self::to_word`].
     pub fn parse(word: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(word)
     }
 
-    /// For the command line.
+    /// The form for the command line.
     ///
     /// # Errors
     /// Never, for these types.
@@ -64,7 +65,8 @@ impl Terms {
         serde_json::to_string(self)
     }
 
-    /// What the command, or a process that was named, starts and its user may not look into is left out: set-user-id programs, and those that can't be read.
+    /// Whether programs that the user may not inspect are left out when the command or a named process starts them:
+    /// set-user-id programs, and those without read permission.
     pub fn hides(&self) -> bool {
         self.user.is_some() && self.scope != Scope::System
     }

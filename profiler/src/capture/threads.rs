@@ -1,4 +1,4 @@
-//! The tables of recorded threads, which the kernel side keeps and user space puts the first ones into.
+//! The tables of recorded threads, which the kernel side maintains and user space initializes.
 
 use aya::Ebpf;
 use aya::maps::{Array, HashMap, Map, MapData};
@@ -12,20 +12,20 @@ use super::terms::Scope;
 
 /// An entry as words: `aya::Pod` can't be implemented for a foreign type.
 type StateWords = [u64; size_of::<ThreadState>() / 8];
-/// As above.
+/// A wanted thread as words, for the same reason.
 type WantedWords = [u64; size_of::<Wanted>() / 8];
 
-/// Who is recorded, as the kernel side knows it.
+/// The recorded threads, as the kernel side knows them.
 pub struct Threads {
     /// By the address of their `task_struct`.
     met: HashMap<MapData, u64, StateWords>,
-    /// By number, those that the kernel side has not seen yet.
+    /// By number: those that the kernel side has not seen yet.
     wanted: HashMap<MapData, u32, WantedWords>,
     counts: Array<MapData, u64>,
     ever_wanted: u64,
 }
 
-/// There is no room for one more.
+/// The table is full.
 #[derive(Debug)]
 pub struct Full;
 
@@ -50,11 +50,11 @@ impl Threads {
     /// Records a thread from now on. If its creator was recorded, the kernel side has an entry already, which stays.
     ///
     /// # Errors
-    /// When there is no room.
+    /// When the table is full.
     pub fn want(&mut self, tid: u32, wanted: Wanted) -> Result<(), Full> {
         let mut words: WantedWords = [0; size_of::<Wanted>() / 8];
         words.as_mut_bytes().copy_from_slice(wanted.as_bytes());
-        // First the count: the kernel side looks nobody up who is not counted.
+        // The count comes first: the kernel side looks up only counted numbers.
         self.ever_wanted += 1;
         let counted = self.counts.set(scope::WANTED, self.ever_wanted, 0);
         let inserted = self.wanted.insert(tid, words, 0);
@@ -65,11 +65,11 @@ impl Threads {
         counted.and(inserted).map_err(|_| Full)
     }
 
-    /// Records a thread no more, whoever has its number by now.
+    /// Stops recording a thread, even if its number has been reused.
     pub fn forget(&mut self, tid: u32) {
         if self.wanted.remove(&tid).is_ok() {
             self.ever_wanted -= 1;
-            // Uncounted too late, it is looked for in vain for a while.
+            // Decremented late, it only costs some vain look-ups.
             let _ = self.counts.set(scope::WANTED, self.ever_wanted, 0);
         }
         let met: Vec<u64> = self
@@ -78,11 +78,11 @@ impl Threads {
             .map(|(task, _)| task)
             .collect();
         for task in met {
-            let _ = self.met.remove(&task); // absent is as good as removed
+            let _ = self.met.remove(&task); // absent is fine, too
         }
     }
 
-    /// What the kernel side keeps of each recorded thread, by process and thread.
+    /// The kernel side's state of each recorded thread, by process and thread.
     pub fn states(&self) -> States {
         let met = self.met().map(|(_, state)| ((state.pid, state.tid), state)).collect();
         let wanted = self.wanted.iter().filter_map(|entry| {
@@ -103,7 +103,7 @@ impl Threads {
     }
 }
 
-/// How many threads are recorded from the beginning.
+/// The number of threads that are recorded from the beginning.
 pub fn existing(scope: &Scope) -> u32 {
     let count = match scope {
         Scope::Command => 1,
@@ -118,7 +118,7 @@ pub fn existing(scope: &Scope) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// Every thread: the fourth word of /proc/loadavg says how many run and how many there are.
+/// The number of all threads: the fourth word of /proc/loadavg has the running and the existing ones.
 fn of_machine() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/loadavg").ok()?;
     text.split(' ').nth(3)?.split_once('/')?.1.parse().ok()
@@ -148,7 +148,7 @@ pub struct States {
 }
 
 impl States {
-    /// `None`: it is recorded no more.
+    /// `None`: it is no longer recorded.
     pub fn of(&self, pid: u32, tid: u32) -> Option<ThreadState> {
         self.met.get(&(pid, tid)).or_else(|| self.wanted.get(&tid)).copied()
     }

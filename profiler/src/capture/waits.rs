@@ -1,4 +1,4 @@
-//! Attaches what watches waits, and tells the programs which system calls have a descriptor or a path.
+//! Attaches the hooks of waits, and configures which system calls have a descriptor or a path.
 
 use aya::{Btf as Types, Ebpf};
 use profiler_common::config::{CALL_WORDS, CallSet, Config};
@@ -11,7 +11,7 @@ use super::btf::Btf;
 use super::kallsyms;
 use crate::event::HookStatus;
 
-/// Waits of a thread that are looked at however fast they come: two milliseconds of work.
+/// Waits of a thread that are examined however fast they follow each other: two milliseconds of work.
 const BURST: u32 = 2000;
 
 /// Which waits are recorded.
@@ -19,7 +19,7 @@ const BURST: u32 = 2000;
 pub enum OffCpu {
     /// None.
     Off,
-    /// Each that lasts so long at least, in ns; shorter ones are summed up.
+    /// Each that lasts at least this long, in ns; shorter ones are aggregated.
     AtLeast(u32),
 }
 
@@ -29,14 +29,14 @@ impl Default for OffCpu {
     }
 }
 
-/// Says what is asked for, and where the programs find what they need.
+/// Configures what is recorded, and where the programs find the fields that they need.
 pub fn configure(config: &mut Config, asked: OffCpu, types: &Btf) {
     config.calls_with_file = calls(WITH_DESCRIPTOR, I386_WITH_DESCRIPTOR);
     config.calls_with_path = calls(WITH_PATH, I386_WITH_PATH);
     config.calls_with_path_second = calls(WITH_PATH_SECOND, I386_WITH_PATH_SECOND);
     let OffCpu::AtLeast(shortest) = asked else { return };
     (config.waits, config.wait_min, config.wait_burst) = (1, shortest, BURST);
-    // For wakers only: the kernel writes half its list of symbols for it, tens of milliseconds.
+    // For wakers only: the kernel writes half its list of symbols for it, which takes tens of milliseconds.
     if let Some((offsets, count)) = preempt_count(types) {
         (config.preempt_count_known, config.per_cpu_offset, config.preempt_count) = (1, offsets, count);
     }
@@ -55,7 +55,7 @@ pub fn path_argument(config: &Config, call: u32) -> Option<usize> {
         .position(is_among)
 }
 
-/// The programs that it takes beside that of the switches, which are watched in any case.
+/// The programs that it needs in addition to that of the switches, which are always traced.
 pub fn programs(asked: OffCpu) -> &'static [&'static str] {
     match asked {
         OffCpu::Off => &[],
@@ -63,9 +63,9 @@ pub fn programs(asked: OffCpu) -> &'static [&'static str] {
     }
 }
 
-/// Attaches the hook that tells wakers.
+/// Attaches the hook that reports wakers.
 pub fn watch(ebpf: &mut Ebpf, types: &Types, asked: OffCpu, status: &mut Vec<HookStatus>) {
-    let remedy = "none is needed: who wakes is left out (docs/waits.md)";
+    let remedy = "no action needed: wakers are left out (docs/waits.md)";
     status.extend(attach::attach_tracepoints(
         ebpf,
         types,
@@ -74,8 +74,9 @@ pub fn watch(ebpf: &mut Ebpf, types: &Types, asked: OffCpu, status: &mut Vec<Hoo
     ));
 }
 
-/// Where the count of nested interrupts of each CPU is: the array of the CPUs' offsets, and the count's place above such an offset. It is a
-/// variable of its own, but for 6.2 to 6.14, where it is in `pcpu_hot` (arch/x86/include/asm/preempt.h).
+/// Where each CPU's count of nested interrupts is: the array of the CPUs' offsets, and the count's place above such
+/// an offset. It is a separate variable, except in 6.2 to 6.14, where it is in `pcpu_hot`
+/// (arch/x86/include/asm/preempt.h).
 fn preempt_count(types: &Btf) -> Option<(u64, u64)> {
     let (variable, field) = match types.offset("pcpu_hot.preempt_count") {
         Some(field) => ("pcpu_hot", field),
@@ -85,7 +86,8 @@ fn preempt_count(types: &Btf) -> Option<(u64, u64)> {
     Some((offsets?, variable?.checked_add(u64::from(field))?))
 }
 
-/// The calls of 64-bit programs with these numbers, and those of the i386 table that are called the same or as `i386` says.
+/// The calls of 64-bit programs with these numbers, and those of the i386 table that have the same name or one in
+/// `i386`.
 fn calls(numbers: &[libc::c_long], i386: &[&str]) -> CallSet {
     let mut set = CallSet::EMPTY;
     let numbers = numbers.iter().filter_map(|&number| usize::try_from(number).ok());
@@ -109,7 +111,7 @@ fn mark(calls: &mut [u32; CALL_WORDS], numbers: impl Iterator<Item = usize>) {
     }
 }
 
-/// The first argument is a descriptor, and the call may wait for what it refers to.
+/// The first argument is a descriptor, and the call may wait for the file behind it.
 #[cfg(target_arch = "x86_64")]
 const WITH_DESCRIPTOR: &[libc::c_long] = &[
     libc::SYS_read,
@@ -170,7 +172,7 @@ const WITH_PATH: &[libc::c_long] = &[
     libc::SYS_truncate,
     libc::SYS_chdir,
 ];
-/// The second argument is a path, below the descriptor that is the first.
+/// The second argument is a path, relative to the descriptor in the first.
 #[cfg(target_arch = "x86_64")]
 const WITH_PATH_SECOND: &[libc::c_long] = &[
     libc::SYS_openat,
@@ -188,7 +190,8 @@ const WITH_PATH_SECOND: &[libc::c_long] = &[
     libc::SYS_execveat,
 ];
 
-/// As above, of the i386 table: what x86-64 has not, or calls otherwise (`syscall_32.tbl` of the kernel).
+/// The same for the i386 table: calls that x86-64 does not have, or names differently (`syscall_32.tbl` of the
+/// kernel).
 const I386_WITH_DESCRIPTOR: &[&str] = &[
     "_llseek",
     "fadvise64_64",

@@ -1,4 +1,4 @@
-//! Records of block requests become events. Operations keep the kernel's flags: the caller moves them.
+//! Converts records of block requests to events. Operations keep the kernel's flags: the caller converts them.
 
 use profiler_common::block::{self, BIO_HAS_FILE, BIO_IN_CALL, RequestBody};
 
@@ -29,7 +29,7 @@ pub(super) fn request(record: &[u8]) -> Option<Request> {
     Some(request_of(at(&record.header), &record.body))
 }
 
-/// A request as the kernel side keeps it.
+/// Converts a request of the kernel side.
 pub fn request_of(at: At, body: &RequestBody) -> Request {
     let time = |time: u64| (time != 0).then_some(Timestamp(time));
     Request {
@@ -49,7 +49,7 @@ pub fn request_of(at: At, body: &RequestBody) -> Request {
     }
 }
 
-/// As the kernel numbers it: major << 20 | minor.
+/// A device from the kernel's number: major << 20 | minor.
 fn device(number: u32) -> Device {
     Device {
         major: number >> 20,

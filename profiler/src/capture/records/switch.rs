@@ -1,4 +1,4 @@
-//! Records of waits and file names become events.
+//! Converts records of waits and file names to events.
 
 use profiler_common::switch::{
     self, CallPath as PathRecord, FileNameHead, StackAheadHead, WAIT_HAS_FILE, WAIT_IN_CALL, WAIT_WOKEN,
@@ -15,7 +15,7 @@ pub(super) fn wait(record: &[u8]) -> Option<Wait> {
     Some(wait_of(at, record.header.cpu, &record.body, &record.stacks))
 }
 
-/// The system call that a wait's record tells of, by its flags.
+/// The system call of a wait's record, according to its flags.
 pub fn call_of(flags: u32, number: u32, arguments: [u64; 3], open: &switch::OpenFile) -> Option<Call> {
     let open = (flags & WAIT_HAS_FILE != 0).then(|| OpenFile {
         file: file(open.inode, open.device, open.generation),
@@ -30,7 +30,7 @@ pub fn call_of(flags: u32, number: u32, arguments: [u64; 3], open: &switch::Open
     })
 }
 
-/// A wait as the kernel side keeps it.
+/// Converts a wait of the kernel side.
 pub fn wait_of(at: At, cpu: u16, body: &switch::WaitBody, place: &profiler_common::stack::Stacks) -> Wait {
     let is = |flag| body.flags & flag != 0;
     let call = call_of(body.flags, body.call, body.arguments, &body.file);
@@ -74,8 +74,8 @@ pub(super) fn call_path(record: &[u8]) -> Option<CallPath> {
     })
 }
 
-/// The name of a file up to the root of its file system: the process that used it, the file, what records call this name, and its names
-/// from the last one up, each ended by a NUL.
+/// A file name up to the root of its file system: the process that used the file, the file, the key that records use
+/// for this name, and its names from the last one up, each terminated by a NUL.
 pub fn file_name(record: &[u8]) -> Option<(u32, FileId, u64, &[u8])> {
     if read::<RecordHeader>(record)?.kind != RecordKind::FileName as u16 {
         return None;
