@@ -1,7 +1,8 @@
-//! `--cold` and `--warm`: how the page cache is when the command starts, and the truth about how far that worked.
+//! `--cold` and `--warm`: the state of the page cache when the command starts, and a report of how far that worked.
 //!
-//! Twice: [`prepare`] does the work before the recording begins; [`Prepared::finish`] follows just before the command is let go, and
-//! drops what the recorder itself has touched since, which takes a few milliseconds. docs/cold.md tells what is dropped and what can't be.
+//! In two steps: [`prepare`] does the work before the recording begins; [`Prepared::finish`] runs just before the
+//! command is released, and drops what the recorder itself has touched since, which takes a few milliseconds.
+//! docs/cold.md explains what is dropped and what can't be.
 
 pub mod evict;
 mod holders;
@@ -42,7 +43,7 @@ pub struct Entry {
     path: PathBuf,
     /// Device and inode.
     id: (u64, u64),
-    /// Bytes.
+    /// Size in bytes.
     len: u64,
     /// It is mapped when the command starts: the recorder reads it too.
     starts: bool,
@@ -50,28 +51,28 @@ pub struct Entry {
     before: Option<u64>,
     /// Bytes in memory afterwards; `None`: unknown.
     after: Option<u64>,
-    /// `after` is of some pages only.
+    /// `after` comes from a sample of pages.
     is_sampled: bool,
     unreadable: bool,
     why: Option<Why>,
 }
 
-/// Why a file is not as it was wanted.
+/// Why a file is not in the wanted state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Why {
-    /// Its file system, which is nowhere else.
+    /// Its file system exists only in memory.
     Memory(&'static str),
     /// Processes have it mapped.
     Mapped(Holders),
-    /// Not all processes could be asked.
+    /// Not all processes could be checked.
     Hidden,
     /// It is not on disk yet.
     Unwritten,
     /// There is no memory for it.
     NoRoom,
-    /// It was read and is not there any more.
+    /// It was read and is no longer in memory.
     Reclaimed,
-    /// It can't be read, in words.
+    /// It can't be read; the text says why.
     Failed(String),
 }
 
@@ -90,12 +91,12 @@ impl Entry {
         }
     }
 
-    /// Some of it is in memory.
+    /// Part of it is in memory.
     fn is_left(&self) -> bool {
         self.after.is_some_and(|after| after > 0)
     }
 
-    /// The last page is not all the file's.
+    /// This many bytes, but at most its size: the last page extends past the end.
     fn within(&self, bytes: u64) -> u64 {
         bytes.min(self.len)
     }
@@ -106,17 +107,17 @@ impl Entry {
 pub struct Subject<'a> {
     /// The program, resolved.
     pub program: &'a Path,
-    /// It and its arguments, as typed.
+    /// The command line, as typed.
     pub command: &'a [OsString],
-    /// What it maps when it starts.
+    /// The files that it maps when it starts.
     pub mapped: &'a [PathBuf],
     /// Its environment.
     pub environment: &'a Environment,
-    /// What it mapped before.
+    /// The files that it mapped in earlier recordings.
     pub remembered: Option<&'a Remembered>,
 }
 
-/// The page cache, nearly as it was wanted.
+/// The page cache, prepared as far as possible.
 #[derive(Debug)]
 pub struct Prepared {
     wanted: Wanted,
@@ -129,7 +130,7 @@ pub struct Prepared {
 /// Drops or reads the command's files.
 ///
 /// # Errors
-/// When a file that the person named does not exist, or the person pressed Ctrl-C.
+/// When a file that the user named does not exist, or the user pressed Ctrl-C.
 pub fn prepare(
     asked: &PageCache,
     subject: Subject<'_>,
@@ -148,7 +149,7 @@ pub fn prepare(
     if let Some(folder) = listing.unreadable.first() {
         let count = listing.unreadable.len();
         notes.push(format!(
-            "folders that can't be read: {count}, {} the first",
+            "folders that can't be read: {count}, the first is {}",
             report::shown(folder)
         ));
     }
@@ -169,7 +170,8 @@ pub fn prepare(
 }
 
 impl Prepared {
-    /// The recorder reads no file of the command any more: drops what it touched, and tells the person how it is now.
+    /// Drops what the recorder touched, since it reads no more files of the command, and reports the result to the
+    /// user.
     pub fn finish(mut self) -> Known {
         if self.wanted != Wanted::Warm {
             evict::evict_again(&mut self.entries);
@@ -190,7 +192,7 @@ impl Prepared {
     }
 }
 
-/// The files that were thought of.
+/// The files that were prepared.
 #[derive(Debug)]
 pub struct Known {
     wanted: Wanted,
@@ -221,12 +223,12 @@ impl Known {
         }
     }
 
-    /// Tells the person which files the recorded processes mapped that nobody had thought of, and remembers them.
+    /// Reports which files the recorded processes mapped that were not prepared, and remembers them.
     pub fn tell_missed<'a>(&self, mapped: impl Iterator<Item = &'a Mapped>) {
         if self.wanted == Wanted::ColdSystem {
-            return; // that was everything
+            return; // that includes every file
         }
-        // The command was born as a process of ours.
+        // The command started as one of our processes.
         let ours = holders::files_of(std::process::id());
         let mut missed: Vec<&Path> = mapped
             .map(|mapped| {
@@ -251,7 +253,7 @@ impl Known {
     }
 }
 
-/// Makes the unwind tables now that would be made while the command runs: that reads the files.
+/// Compiles the unwind tables now that would be compiled while the command runs, since that reads the files.
 fn make_tables(mapped: &[PathBuf], tables: &Tables, interrupted: &AtomicBool) -> Result<()> {
     let size = |path: &PathBuf| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let mut progress = Progress::new("unwinding", report::sum(mapped.iter().map(size)), interrupted);
@@ -259,7 +261,7 @@ fn make_tables(mapped: &[PathBuf], tables: &Tables, interrupted: &AtomicBool) ->
         progress.advance(size(path))?;
         let Ok(file) = open_regular(path) else { continue };
         let stamp = Stamp::of(&file);
-        // One that has no table is reported elsewhere.
+        // A file without a table is reported elsewhere.
         if let Ok(elf) = ElfFile::open(file) {
             let _ = tables.of(&elf, stamp.as_ref());
         }

@@ -1,4 +1,4 @@
-//! Drops files from the page cache, and asks what is left.
+//! Drops files from the page cache, and checks what is left.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -18,18 +18,18 @@ use crate::capture::page_cache::{Unknown, cached, is_resident, page_size};
 
 /// `include/uapi/linux/magic.h`; nix has no name for it.
 const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
-/// Pages that are tried at most, of one file and of all.
+/// Pages that are tried, at most, per file and in total.
 const SAMPLES: u64 = 64;
 const ALL_SAMPLES: u64 = 8192;
-/// Until reads that are under way end: a page can't be dropped before.
+/// Delay for pending reads to end: a page can't be dropped before.
 const READS: Duration = Duration::from_millis(100);
-/// Waits before further attempts: pages that another CPU just touched, or whose writing ends late.
+/// Delays before further attempts: for pages that another CPU has just touched, or that are still being written.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(200)];
 
-/// Drops them, as far as the kernel lets go, and says of each what is left and why. Files that are gone are left out.
+/// Drops the files, as far as the kernel allows, and notes for each what is left and why. Removed files are left out.
 ///
 /// # Errors
-/// When the person pressed Ctrl-C.
+/// When the user pressed Ctrl-C.
 pub fn evict(entries: &mut Vec<Entry>, progress: &mut Progress<'_>) -> Result<()> {
     let samples = (ALL_SAMPLES / (entries.len() as u64).max(1)).clamp(4, SAMPLES);
     let mut gone = Vec::new();
@@ -56,7 +56,7 @@ pub fn evict(entries: &mut Vec<Entry>, progress: &mut Progress<'_>) -> Result<()
         progress.advance(0)?;
         after(pause, entries, |entry| once_more(entry, samples));
     }
-    // Those that were mapped may have been let go meanwhile.
+    // Processes may have unmapped some since.
     for entry in entries.iter_mut().filter(|entry| entry.is_left()) {
         again(entry);
         if entry.why.is_none() && !all_asked {
@@ -75,7 +75,7 @@ pub fn evict_again(entries: &mut [Entry]) {
     }
 }
 
-/// Tries those once more that are left without a reason, if there are any.
+/// Tries again those that are left without a reason, if any.
 fn after(pause: Duration, entries: &mut [Entry], retry: impl FnMut(&mut Entry)) {
     let is_unexplained = |entry: &Entry| entry.is_left() && entry.why.is_none();
     if entries.iter().any(is_unexplained) {
@@ -87,7 +87,7 @@ fn after(pause: Duration, entries: &mut [Entry], retry: impl FnMut(&mut Entry)) 
 /// Opens a regular file for reading, without ever opening anything else.
 ///
 /// # Errors
-/// When it is none, or may not be read.
+/// When it is not one, or may not be read.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let place = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path)?;
     if !place.metadata()?.is_file() {
@@ -108,7 +108,7 @@ fn first(entry: &mut Entry, samples: u64) -> io::Result<()> {
         entry.after = entry.before.or(Some(entry.len));
         return Ok(());
     }
-    // A page that is not on disk yet can't be dropped. Reading is enough of a right to have it written.
+    // A page that is not on disk yet can't be dropped. Read access suffices to have it written.
     if state.is_ok_and(|cached| cached.unwritten > 0) {
         file.sync_data()?;
     }
@@ -126,14 +126,14 @@ fn again(entry: &mut Entry) {
     if matches!(entry.why, Some(Why::Memory(_))) || entry.unreadable {
         return;
     }
-    // What is gone by now needs no page.
+    // A file that no longer exists needs no page.
     let Ok(file) = open_regular(&entry.path) else { return };
     if drop_pages(&file).is_ok() {
         look(entry, &file);
     }
 }
 
-/// As [`again`], and asks again by sample where the kernel does not tell.
+/// As [`again`], and checks a sample of pages where the kernel does not report the state.
 fn once_more(entry: &mut Entry, samples: u64) {
     again(entry);
     if let Some(file) = open_regular(&entry.path).ok().filter(|_| entry.is_sampled) {
@@ -143,7 +143,7 @@ fn once_more(entry: &mut Entry, samples: u64) {
     }
 }
 
-/// Bytes that a share of a file comes to.
+/// The bytes of a share of a file.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A share is between 0 and 1, and a file below 2^63 bytes.
 pub fn share_of(entry: &Entry, share: Option<f64>) -> Option<u64> {
     share.map(|share| (entry.len as f64 * share).round() as u64)
@@ -153,7 +153,7 @@ fn drop_pages(file: &File) -> io::Result<()> {
     posix_fadvise(file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).map_err(io::Error::from)
 }
 
-/// Asks the kernel; where it does not tell, what was known stays.
+/// Asks the kernel; where it does not report the state, the known one stays.
 fn look(entry: &mut Entry, file: &File) {
     match cached(file) {
         Ok(cached) => {
@@ -168,7 +168,7 @@ fn look(entry: &mut Entry, file: &File) {
     }
 }
 
-/// The file system, if it keeps its files in memory and nowhere else.
+/// The name of the file system if it keeps its files only in memory.
 pub fn memory(file: &File) -> Option<&'static str> {
     let kind = fstatfs(file).ok()?.filesystem_type();
     let known = [
@@ -182,8 +182,8 @@ pub fn memory(file: &File) -> Option<&'static str> {
         .map(|(_, name)| name)
 }
 
-/// The share of a file that is in memory, by trying single pages all over it. Each one that is missing begins to be read: it has
-/// to be dropped once more.
+/// The share of a file that is in memory, estimated from single pages spread over it. The kernel starts to read each
+/// missing one: the file has to be dropped once more.
 pub fn sample(file: &File, samples: u64) -> Option<f64> {
     posix_fadvise(file, 0, 0, PosixFadviseAdvice::POSIX_FADV_RANDOM).ok()?;
     let page = page_size();
@@ -191,7 +191,7 @@ pub fn sample(file: &File, samples: u64) -> Option<f64> {
     let tried = samples.min(pages);
     let mut found = 0u64;
     for number in 0..tried {
-        // In the middle of each of as many equal parts.
+        // One in the middle of each of equal parts.
         let at = (u128::from(number) * 2 + 1) * u128::from(pages) / (u128::from(tried) * 2);
         found += u64::from(is_resident(file, u64::try_from(at).ok()?.checked_mul(page)?).ok()?);
     }

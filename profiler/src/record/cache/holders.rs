@@ -1,4 +1,4 @@
-//! Who keeps a file in memory: the processes that have it mapped.
+//! The processes that keep a file in memory by mapping it.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -12,23 +12,24 @@ use crate::capture::procfs::processes;
 
 /// Bytes of one process's list of mappings that are read, at most.
 const MAPS_LIMIT: u64 = 16 << 20;
-/// How long all lists may take.
+/// Time limit for all lists.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The processes that have a file mapped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holders {
-    /// How many, of those whose mappings may be seen.
+    /// Their number, among those whose mappings may be seen.
     pub count: u32,
-    /// Those are all.
+    /// These are all of them.
     pub is_all: bool,
-    /// One of them.
+    /// The pid of one of them.
     pub pid: u32,
     /// Its name.
     pub name: String,
 }
 
-/// Says of each entry that stays in memory who has it mapped, if somebody has; returns whether every process could be asked.
+/// Notes for each entry that stays in memory which processes have it mapped; returns whether every process could be
+/// checked.
 pub fn find(entries: &mut [Entry]) -> bool {
     let left: Vec<usize> = (0..entries.len()).filter(|&at| entries[at].is_left()).collect();
     let mut by_inode = FxHashMap::default();
@@ -85,7 +86,7 @@ pub fn files_of(pid: u32) -> Vec<((u32, u32, u64), PathBuf)> {
     files.map(|(id, path)| (id, path.to_owned())).collect()
 }
 
-/// The text of a process's mappings, empty if it is gone; `None`: it is not to be seen.
+/// The text of a process's mappings, empty if it is gone; `None`: access is denied.
 fn maps(pid: u32) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     match File::open(format!("/proc/{pid}/maps")) {

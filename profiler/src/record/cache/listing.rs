@@ -1,5 +1,5 @@
-//! Which files a command will use, as far as can be known before: those that it maps, those that its arguments name, those that are
-//! installed with it, and those that the person names. Nothing is opened here; docs/cold.md tells the rules.
+//! Predicts which files a command will use: those that it maps, those named in its arguments, those installed with
+//! it, and those that the user names. Nothing is opened here; docs/cold.md explains the rules.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -17,15 +17,15 @@ use crate::record::identity::Environment;
 
 /// Files that are listed, at most.
 const FILES_LIMIT: usize = 20_000;
-/// Names that are looked at in folders, at most.
+/// Names that are examined in folders, at most.
 const NAMES_LIMIT: usize = 500_000;
-/// How deep folders are looked into.
+/// Depth to which folders are searched.
 const DEPTH_LIMIT: usize = 32;
-/// Arguments that are looked at, at most.
+/// Arguments that are examined, at most.
 const ARGUMENTS_LIMIT: usize = 4096;
-/// What every dynamic program reads first.
+/// The file that every dynamic program reads first.
 const LOADER_CACHE: &str = "/etc/ld.so.cache";
-/// Folders of many programs: what is in them says nothing about this one.
+/// Folders of many programs: their content is not related to this one.
 const SHARED: [&str; 46] = [
     "/",
     "/bin",
@@ -74,7 +74,7 @@ const SHARED: [&str; 46] = [
     "/var/tmp",
     "/data",
 ];
-/// The same in a home.
+/// The same, relative to a home.
 const SHARED_AT_HOME: [&str; 9] = [
     "bin",
     ".bin",
@@ -87,18 +87,18 @@ const SHARED_AT_HOME: [&str; 9] = [
     ".config",
 ];
 
-/// What a command is known to use.
+/// What is known of a command's files.
 #[derive(Debug, Clone, Copy)]
 pub struct Sources<'a> {
     /// The command, resolved.
     pub program: &'a Path,
-    /// What it maps when it starts.
+    /// The files that it maps when it starts.
     pub mapped: &'a [PathBuf],
-    /// It and its arguments, as typed.
+    /// The command line, as typed.
     pub command: &'a [OsString],
-    /// What the person named.
+    /// The paths that the user named.
     pub also: &'a [PathBuf],
-    /// Of the command.
+    /// The command's environment.
     pub environment: &'a Environment,
 }
 
@@ -107,7 +107,7 @@ pub struct Sources<'a> {
 pub struct Listing {
     /// Regular files, each once.
     pub entries: Vec<Entry>,
-    /// What a person should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
     /// Folders that can't be read.
     pub unreadable: Vec<PathBuf>,
@@ -118,10 +118,10 @@ pub struct Listing {
     is_full: bool,
 }
 
-/// Lists them, the most certain ones first.
+/// Lists the files, the most certain ones first.
 ///
 /// # Errors
-/// When something that the person named does not exist.
+/// When a path that the user named does not exist.
 pub fn list(sources: Sources<'_>) -> Result<Listing> {
     up_to(FILES_LIMIT, sources)
 }
@@ -147,7 +147,7 @@ fn up_to(limit: usize, sources: Sources<'_>) -> Result<Listing> {
             listing.file(path, false);
         } else {
             bail!(
-                "--cold-file {} is no file and no folder: it has no pages to drop",
+                "--cold-file {} is neither a file nor a folder: it has no pages to drop",
                 shown(path)
             );
         }
@@ -168,7 +168,7 @@ fn up_to(limit: usize, sources: Sources<'_>) -> Result<Listing> {
     Ok(listing)
 }
 
-/// Paths that an argument may mean: all of it, what is behind its `=`, and a `file://` address.
+/// Paths that an argument may mean: the whole argument, the part after its `=`, and a `file://` address.
 fn named_by(argument: &OsStr) -> impl Iterator<Item = PathBuf> {
     let bytes = argument.as_bytes();
     let value = bytes.iter().position(|byte| *byte == b'=').map(|at| &bytes[at + 1..]);
@@ -185,19 +185,19 @@ impl Listing {
             Ok(metadata) if metadata.is_dir() => {
                 if fs::canonicalize(path).is_ok_and(|real| folders.is_shared(&real)) {
                     self.notes.push(format!(
-                        "{path} is a folder of many programs and stays as it is; --cold-file {path} takes it all",
+                        "{path} is a folder of many programs and is left unchanged; use --cold-file {path} to include all of it",
                         path = shown(path)
                     ));
                 } else {
                     self.folder(path, DEPTH_LIMIT);
                 }
             }
-            _ => {} // an argument that is no path
+            _ => {} // not a path
         }
     }
 
     fn file(&mut self, path: &Path, starts: bool) {
-        // What is gone again needs no page.
+        // A file that has been removed again needs no page.
         if let Ok(metadata) = fs::metadata(path) {
             self.add(path, &metadata, starts);
         }
@@ -218,15 +218,15 @@ impl Listing {
     fn fill(&mut self, path: &Path) {
         if !std::mem::replace(&mut self.is_full, true) {
             self.notes.push(format!(
-                "more than {} files: {} and those after it stay as they are; name what matters with --cold-file",
+                "more than {} files: {} and those after it are left unchanged; name what matters with --cold-file",
                 self.limit,
                 shown(path)
             ));
         }
     }
 
-    /// The regular files in a folder and `depth` levels below, in its file system. Links to files are followed, links to folders
-    /// are not: so there are no loops.
+    /// The regular files in a folder and `depth` levels below, within its file system. Links to files are followed,
+    /// links to folders are not, which avoids loops.
     fn folder(&mut self, folder: &Path, depth: usize) {
         let Ok((real, metadata)) =
             fs::canonicalize(folder).and_then(|real| fs::metadata(&real).map(|meta| (real, meta)))
@@ -266,7 +266,7 @@ impl Listing {
     }
 }
 
-/// Which folders belong to one program.
+/// Decides which folders belong to one program.
 struct Folders {
     home: Option<PathBuf>,
 }
@@ -280,7 +280,7 @@ impl Folders {
         }
     }
 
-    /// Many programs have files in this folder, or it holds such folders. `folder` has no links in it.
+    /// Whether many programs have files in this folder, or it contains such folders. `folder` has no links in it.
     fn is_shared(&self, folder: &Path) -> bool {
         let of_architecture = || {
             // /usr/lib/x86_64-linux-gnu
@@ -296,7 +296,8 @@ impl Folders {
         SHARED.iter().any(|shared| folder == Path::new(shared)) || of_architecture() || at_home()
     }
 
-    /// The folder that a program or library is installed in with what it loads later, and how deep to look.
+    /// The folder that a program or library is installed in, along with the files it loads later, and how deep to
+    /// search.
     fn installed_with(&self, file: &Path) -> Vec<(PathBuf, usize)> {
         let by_name = file.parent().and_then(|folder| fs::canonicalize(folder).ok());
         let by_place = fs::canonicalize(file)
@@ -305,7 +306,7 @@ impl Folders {
         let mut found = Vec::new();
         for folder in [by_place, by_name].into_iter().flatten() {
             let folder = match folder.parent() {
-                // An installation with bin beside lib, as of Java or in a Python environment.
+                // An installation with bin next to lib, as of Java or in a Python environment.
                 Some(above)
                     if folder.file_name() == Some(OsStr::new("bin"))
                         && !self.is_shared(above)
@@ -326,7 +327,7 @@ impl Folders {
     }
 }
 
-/// Sources and what a build leaves behind: there a program stands beside much that it never opens.
+/// Whether it is a source or build folder: there, a program is next to many files that it never opens.
 fn is_workplace(folder: &Path) -> bool {
     let is_repository = [".git", ".hg", ".svn"].iter().any(|name| folder.join(name).exists());
     is_repository

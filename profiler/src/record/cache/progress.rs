@@ -1,4 +1,5 @@
-//! Shows that the page cache is being worked on when that takes longer than a moment, and stops it when the person asks.
+//! Shows progress of the work on the page cache if that takes longer than a moment, and stops it when the user
+//! interrupts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -6,10 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// What is over sooner shows no bar.
+/// Work that takes less shows no bar.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// A bar of bytes.
+/// A progress bar in bytes.
 #[derive(Debug)]
 pub struct Progress<'a> {
     interrupted: &'a AtomicBool,
@@ -33,10 +34,10 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// So many bytes more.
+    /// Adds this many bytes.
     ///
     /// # Errors
-    /// When the person pressed Ctrl-C.
+    /// When the user pressed Ctrl-C.
     pub fn advance(&mut self, bytes: u64) -> Result<()> {
         if self.interrupted.load(Ordering::SeqCst) {
             bail!("interrupted before the recording began; nothing was recorded");

@@ -1,7 +1,8 @@
-//! What a program mapped the last time although nobody foresaw it (dlopen): the next cold start takes that too.
+//! Files that a program mapped last time although they were not predicted (dlopen): the next cold start includes
+//! them.
 //!
-//! One list a program, in the person's cache folder beside the unwind tables. It only ever names files to advise the kernel about, so that a wrong one
-//! costs nothing.
+//! One list per program, in the user's cache folder next to the unwind tables. It only names files to advise the
+//! kernel about: a wrong one costs nothing.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Read as _, Write as _};
@@ -13,7 +14,7 @@ use super::evict::open_regular;
 use crate::record::identity::Environment;
 use crate::record::tables::Tables;
 
-/// Files of one program, at most, and bytes of their list.
+/// Files of one program, and bytes of their list, at most.
 const FILES_LIMIT: usize = 1024;
 const LIST_LIMIT: u64 = 1 << 20;
 
@@ -26,7 +27,7 @@ pub struct Remembered {
 }
 
 impl Remembered {
-    /// That of `program`, which is empty the first time; `None`: this person has no cache folder.
+    /// The list of `program`, which is empty the first time; `None`: the user has no cache folder.
     pub fn of(program: &Path, environment: &Environment) -> Option<Self> {
         Self::within(&Tables::default_folder(environment)?.with_file_name("mapped"), program)
     }
@@ -41,7 +42,7 @@ impl Remembered {
         ));
         let mut text = Vec::new();
         if let Ok(file) = open_regular(&place) {
-            let _ = file.take(LIST_LIMIT).read_to_end(&mut text); // half a list is better than none
+            let _ = file.take(LIST_LIMIT).read_to_end(&mut text); // a partial list is better than none
         }
         let paths = text
             .split(|byte| *byte == b'\n')

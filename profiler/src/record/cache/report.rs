@@ -1,4 +1,4 @@
-//! Tells how cold or warm the files are when the command starts: a few lines that fit a terminal of 80 columns.
+//! Reports how cold or warm the files are when the command starts: a few lines for a terminal of 80 columns.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,25 +13,25 @@ use crate::report::repeat::CacheState;
 const NAMED: usize = 4;
 /// Columns of a file's name, at most.
 const NAME_WIDTH: usize = 26;
-/// Columns of all.
+/// Columns of a line.
 const WIDTH: usize = 80;
-/// Columns of `ngmi: `, below which the other lines begin.
+/// Columns of `ngmi: `, to which the other lines are indented.
 const INDENT: usize = 6;
 
-/// What is told.
+/// The content of the report.
 #[derive(Debug)]
 pub struct Report<'a> {
-    /// What was asked for.
+    /// The requested state.
     pub wanted: Wanted,
     /// The files.
     pub entries: &'a [Entry],
-    /// What else a person should know.
+    /// Notes for the user.
     pub notes: &'a [String],
-    /// How it went with the whole machine, if that was asked for.
+    /// The result of dropping the machine's caches, if that was requested.
     pub dropped: Option<Result<Dropped, String>>,
 }
 
-/// Bytes of a file that are not as they were wanted, as far as the kernel told.
+/// Bytes of a file that are not in the requested state, as far as the kernel reported.
 fn wrong(wanted: Wanted, entry: &Entry) -> u64 {
     match entry.after {
         Some(after) if wanted != Wanted::Warm => after,
@@ -40,7 +40,7 @@ fn wrong(wanted: Wanted, entry: &Entry) -> u64 {
     }
 }
 
-/// All files together.
+/// Sums of all files.
 pub fn state(wanted: Wanted, entries: &[Entry]) -> CacheState {
     let known = || entries.iter().filter(|entry| !entry.unreadable);
     CacheState {
@@ -55,7 +55,7 @@ pub fn state(wanted: Wanted, entries: &[Entry]) -> CacheState {
 }
 
 impl Report<'_> {
-    /// The lines: the first without `ngmi: `, the others with their indent.
+    /// The lines: the first without `ngmi: `, the others indented.
     pub fn lines(&self) -> Vec<String> {
         let known: Vec<&Entry> = self.entries.iter().filter(|entry| !entry.unreadable).collect();
         let total = sum(known.iter().map(|entry| entry.len));
@@ -97,13 +97,13 @@ impl Report<'_> {
         }
     }
 
-    /// What is known by trying, or not at all.
+    /// Files whose state was sampled or is unknown.
     fn unknown(&self, known: &[&Entry]) -> Vec<String> {
         let mut lines = Vec::new();
         let sampled = known.iter().filter(|entry| entry.is_sampled).count() as u64;
         if sampled > 0 {
             let text = format!(
-                "{} of other owners by sample: only root is told more",
+                "{} of other owners by sample: only root can see more",
                 counted(sampled, "file")
             );
             lines.extend(wrapped(&text));
@@ -113,7 +113,7 @@ impl Report<'_> {
             let size = bytes(sum(unknown.iter().map(|entry| entry.len)));
             let did = if self.wanted == Wanted::Warm { "read" } else { "advised" };
             lines.extend(wrapped(&format!(
-                "{}, {size}: {did}, but this kernel does not tell how much is in memory; root can ask",
+                "{}, {size}: {did}, but this kernel does not report how much is in memory; only root can see it",
                 counted(unknown.len() as u64, "file")
             )));
         }
@@ -125,7 +125,7 @@ impl Report<'_> {
             None => Vec::new(),
             Some(Err(why)) => wrapped(why),
             Some(Ok(Dropped { before, after })) => wrapped(&format!(
-                "then the whole machine: cached files {} → {}, directories and inodes {} → {}",
+                "the whole machine, afterwards: cached files {} → {}, directories and inodes {} → {}",
                 bytes(before.pages),
                 bytes(after.pages),
                 bytes(before.metadata),
@@ -135,7 +135,7 @@ impl Report<'_> {
     }
 }
 
-/// The largest ones, with the reason, and what the rest comes to.
+/// The largest files with their reasons, and the sum of the rest.
 fn table(left: &[&Entry], wrong: &dyn Fn(&Entry) -> u64) -> Vec<String> {
     let (largest, rest) = left.split_at(left.len().min(if left.len() == NAMED + 1 { NAMED + 1 } else { NAMED }));
     let names: Vec<String> = largest.iter().map(|entry| short_name(&entry.path)).collect();
@@ -153,7 +153,7 @@ fn table(left: &[&Entry], wrong: &dyn Fn(&Entry) -> u64) -> Vec<String> {
         .collect();
     if !rest.is_empty() {
         let size = bytes(sum(rest.iter().map(|entry| wrong(entry))));
-        let size = format!("{:INDENT$}{size:>9} in {} more", "", counted(rest.len() as u64, "file"));
+        let size = format!("{:INDENT$}{size:>9} in {}", "", counted(rest.len() as u64, "more file"));
         let mapped = rest
             .iter()
             .filter(|entry| matches!(entry.why, Some(Why::Mapped(_))))
@@ -169,7 +169,7 @@ fn table(left: &[&Entry], wrong: &dyn Fn(&Entry) -> u64) -> Vec<String> {
 
 fn reason(entry: &Entry, room: usize) -> String {
     match &entry.why {
-        Some(Why::Memory(name)) => format!("{name} is memory"),
+        Some(Why::Memory(name)) => format!("in memory ({name})"),
         Some(Why::Mapped(holders)) if !holders.is_all => format!("mapped by {}+ processes", holders.count),
         Some(Why::Mapped(holders)) if holders.count == 1 => {
             let short = format!("mapped by {}", holders.name);
@@ -179,14 +179,14 @@ fn reason(entry: &Entry, room: usize) -> String {
         Some(Why::Mapped(holders)) => format!("mapped by {}", counted(holders.count as u64, "process")),
         Some(Why::Hidden) => "perhaps mapped by others".to_owned(),
         Some(Why::Unwritten) => "is being written".to_owned(),
-        Some(Why::NoRoom) => "no memory is free for it".to_owned(),
-        Some(Why::Reclaimed) => "pushed out by others".to_owned(),
+        Some(Why::NoRoom) => "not enough free memory".to_owned(),
+        Some(Why::Reclaimed) => "reclaimed for other files".to_owned(),
         Some(Why::Failed(why)) => printable(why),
         None => "reason unknown".to_owned(),
     }
 }
 
-/// Files that the command mapped and that were not thought of, in folders with their counts.
+/// Files that the command mapped but that were not predicted, in folders with their counts.
 pub fn missed(files: &[&Path], warm: bool, is_kept: bool) -> Vec<String> {
     let mut folders: BTreeMap<&Path, u64> = BTreeMap::new();
     for file in files {
@@ -195,7 +195,7 @@ pub fn missed(files: &[&Path], warm: bool, is_kept: bool) -> Vec<String> {
     let (flag, state) = if warm { ("--warm", "cold") } else { ("--cold", "warm") };
     let count = counted(files.len() as u64, "file");
     let mut lines = vec![format!(
-        "{flag} did not foresee {count}, mapped later and perhaps {state}:"
+        "{flag} did not predict {count}, mapped later and possibly {state}:"
     )];
     if files.len() <= NAMED {
         lines.extend(files.iter().flat_map(|file| wrapped(&shown(file))));
@@ -213,9 +213,9 @@ pub fn missed(files: &[&Path], warm: bool, is_kept: bool) -> Vec<String> {
         }
     }
     lines.extend(wrapped(if is_kept {
-        "they are remembered: the next recording of this program takes them too"
+        "they are remembered: the next recording of this program includes them"
     } else {
-        "--cold-file PATH takes a file or folder too (repeatable)"
+        "add a file or folder with --cold-file PATH (repeatable)"
     }));
     lines
 }
@@ -239,10 +239,10 @@ fn unreadable(entries: &[Entry]) -> Vec<String> {
         String::new()
     };
     let files = counted(closed.len() as u64, "file");
-    wrapped(&format!("{files} can't be read and stay as they are: {some}{more}"))
+    wrapped(&format!("{files} left unchanged (cannot be read): {some}{more}"))
 }
 
-/// The last part of a path, as much of its end as there is room for.
+/// The last part of a path, or as much of its end as fits.
 fn short_name(path: &Path) -> String {
     let name = path
         .file_name()
@@ -260,7 +260,7 @@ pub fn shown(path: &Path) -> String {
     printable(&path.to_string_lossy())
 }
 
-/// Without what would command the terminal.
+/// Replaces control characters, which the terminal would interpret.
 pub fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })
@@ -289,12 +289,12 @@ fn wrapped(text: &str) -> Vec<String> {
     lines
 }
 
-/// Sparse files may be of any size.
+/// A sum that can't overflow: sparse files may be of any size.
 pub fn sum(bytes: impl Iterator<Item = u64>) -> u64 {
     bytes.fold(0, u64::saturating_add)
 }
 
-/// Bytes for people: three digits or four.
+/// Bytes for people, with three or four digits.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let (mut value, mut unit) = (count as f64, 0);

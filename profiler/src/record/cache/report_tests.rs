@@ -69,11 +69,11 @@ fn the_largest_remainders_are_named_with_their_reasons() {
         lines,
         [
             "cold: 7 files, 164 MiB: 132 MiB evicted, 32.5 MiB (19.8 %) stay in memory:",
-            "       30.0 MiB of  30.0 MiB  model      tmpfs is memory",
+            "       30.0 MiB of  30.0 MiB  model      in memory (tmpfs)",
             "        2.0 MiB of   2.0 MiB  libc.so.6  mapped by 41 processes",
             "        512 KiB of   1.0 MiB  one        mapped by firefox-esr-123 (4194303)",
             "        4.0 KiB of   4.0 KiB  0          mapped by 2 processes",
-            "        8.0 KiB in 2 files more, all mapped by processes",
+            "        8.0 KiB in 2 more files, all mapped by processes",
         ]
     );
     fits(&lines);
@@ -98,7 +98,7 @@ fn what_is_missing_after_reading_is_named() {
         lines(Wanted::Warm, &entries),
         [
             "warm: 2 files, 4.0 GiB: 1.0 MiB read, 4.0 GiB (100.0 %) missing:",
-            "        4.0 GiB of   4.0 GiB  huge  no memory is free for it",
+            "        4.0 GiB of   4.0 GiB  huge  not enough free memory",
         ]
     );
     let all = lines(Wanted::Warm, &entries[..1]);
@@ -120,7 +120,7 @@ fn what_is_not_known_is_not_claimed() {
         "{lines:#?}"
     );
     let text = lines.join(" ");
-    for words in ["1 file of other owners by sample", "does not tell", "/l/secret"] {
+    for words in ["1 file of other owners by sample", "does not report", "/l/secret"] {
         assert!(text.contains(words), "{words}: {lines:#?}");
     }
     fits(&lines);

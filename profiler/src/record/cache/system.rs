@@ -1,4 +1,5 @@
-//! `--cold=system`: drops the caches of the whole machine, by a child that stays root while the recorder becomes the person who typed it.
+//! `--cold=system`: drops the caches of the whole machine, with a child that stays root while the recorder becomes
+//! the user who typed the command.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read, Write};
@@ -13,7 +14,7 @@ use crate::record::privilege::remedy;
 /// proc(5): 3 drops clean pages, and directory entries and inodes.
 const SWITCH: &str = "/proc/sys/vm/drop_caches";
 const EVERYTHING: &[u8] = b"3\n";
-/// What the child says when it can, and when it has.
+/// What the child prints when it is able to drop caches, and when it has.
 const READY: &str = "ready";
 const DONE: &str = "done";
 
@@ -26,15 +27,15 @@ pub struct Dropper {
 }
 
 impl Dropper {
-    /// Starts it. Call it as long as we are root.
+    /// Starts the child. Call it while we are root.
     ///
     /// # Errors
-    /// When this user or this machine can't drop caches, with the way to go on.
+    /// When this user or this machine can't drop caches, with an alternative.
     pub fn start() -> Result<Self> {
         const OTHERWISE: &str = "plain --cold evicts the command's own files without root";
         if !Uid::effective().is_root() {
             bail!(
-                "--cold=system drops the caches of the whole machine, and only root may: {}; {OTHERWISE}",
+                "--cold=system drops the caches of the whole machine, which only root may do: {}; {OTHERWISE}",
                 remedy()
             );
         }
@@ -55,11 +56,11 @@ impl Dropper {
         };
         match dropper.answer()?.as_str() {
             READY => Ok(dropper),
-            why => bail!("the caches of the machine can't be dropped: {SWITCH}: {why}; {OTHERWISE}"),
+            why => bail!("cannot drop the caches of the machine: {SWITCH}: {why}; {OTHERWISE}"),
         }
     }
 
-    /// Has it drop them, after everything that is not on disk yet was written.
+    /// Lets the child drop the caches, after all dirty data has been written.
     ///
     /// # Errors
     /// When the kernel refuses, or the child is gone.
@@ -83,7 +84,7 @@ impl Dropper {
     fn answer(&mut self) -> Result<String> {
         let mut line = String::new();
         let answers = (&mut self.answers).take(4096).read_line(&mut line);
-        answers.context("the process that drops caches says nothing")?;
+        answers.context("no answer from the process that drops caches")?;
         let line = line.trim_end();
         Ok(if line.is_empty() {
             "it ended".to_owned()
@@ -93,7 +94,8 @@ impl Dropper {
     }
 }
 
-/// The body of `ngmi __drop-caches`: says whether it could, waits for one byte, and does it. Ends without a word if the recorder does.
+/// The body of `ngmi __drop-caches`: reports whether it can drop caches, waits for one byte, and does it. Ends
+/// silently if the recorder does.
 ///
 /// # Errors
 /// When the pipes break.
@@ -115,7 +117,7 @@ pub fn serve(mut order: impl Read, mut answers: impl Write) -> io::Result<()> {
     answers.flush()
 }
 
-/// What the machine's caches held, before and after.
+/// What the machine's caches contained, before and after.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Dropped {
     /// Before.
@@ -124,19 +126,19 @@ pub struct Dropped {
     pub after: Memory,
 }
 
-/// Some lines of /proc/meminfo, in bytes.
+/// Some values of /proc/meminfo, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Memory {
     /// Pages of files and block devices: `Cached` + `Buffers`.
     pub pages: u64,
     /// Directory entries, inodes and the like: `SReclaimable`.
     pub metadata: u64,
-    /// What can be had without swapping: `MemAvailable`; 0: unknown.
+    /// Memory available without swapping: `MemAvailable`; 0: unknown.
     pub available: u64,
 }
 
 impl Memory {
-    /// As of now.
+    /// The current values.
     pub fn now() -> Self {
         Self::parse(&fs::read_to_string("/proc/meminfo").unwrap_or_default())
     }

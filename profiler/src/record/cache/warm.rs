@@ -1,4 +1,4 @@
-//! Reads files into the page cache, and asks whether they stayed there.
+//! Reads files into the page cache, and checks whether they stayed there.
 
 use std::fs::File;
 use std::io;
@@ -16,17 +16,17 @@ use crate::capture::page_cache::cached;
 
 /// Bytes read at once.
 const BLOCK: usize = 1 << 20;
-/// Pages that are tried of a file whose state the kernel does not tell.
+/// Pages that are tried of a file with a state that the kernel does not report.
 const SAMPLES: u64 = 64;
 /// Parts of a sparse file that are read, at most.
 const PARTS_LIMIT: usize = 1 << 16;
 
-/// Reads them all, as far as there is memory, and says of each what is there. Files that are gone are left out.
+/// Reads all files, as far as there is memory, and notes what is in memory of each. Removed files are left out.
 ///
 /// # Errors
-/// When the person pressed Ctrl-C.
+/// When the user pressed Ctrl-C.
 pub fn warm(entries: &mut Vec<Entry>, progress: &mut Progress<'_>) -> Result<()> {
-    // What is read beyond that pushes out what was read before.
+    // Reading more would push out what was read before.
     let available = Memory::now().available;
     let mut room = if available == 0 {
         u64::MAX
@@ -54,7 +54,8 @@ pub fn warm(entries: &mut Vec<Entry>, progress: &mut Progress<'_>) -> Result<()>
         progress.advance(0)?;
         look(entry);
     }
-    // What was read once is what the kernel reclaims first, so that reading one file may push out another: the most certain ones come last.
+    // The kernel first reclaims pages that were read once: reading one file may push out another, so the most certain
+    // ones are last.
     let is_missing = |entry: &&mut Entry| entry.why.is_none() && entry.after.is_some_and(|after| after < entry.len);
     for entry in entries.iter_mut().rev().filter(is_missing) {
         let Ok(file) = open_regular(&entry.path) else { continue };
@@ -83,7 +84,7 @@ fn one(entry: &mut Entry, file: &File, room: &mut u64, buffer: &mut [u8], progre
         return progress.advance(whole);
     }
     *room -= missing;
-    // Also what is in memory: it is used last then, and stays.
+    // Pages already in memory are read too: that makes them recently used, and they stay.
     for part in parts {
         read(entry, file, part, buffer, progress)?;
     }
@@ -117,7 +118,7 @@ fn read(
     Ok(())
 }
 
-/// Where the file has data, in bytes: reading the holes of a sparse file would fill memory with zeros.
+/// The ranges in bytes where the file has data: reading the holes of a sparse file would fill memory with zeros.
 fn parts(file: &File, len: u64) -> Vec<(u64, u64)> {
     let mut parts = Vec::new();
     let mut at = 0u64;
@@ -129,7 +130,7 @@ fn parts(file: &File, len: u64) -> Vec<(u64, u64)> {
         let start = match seek(at, Whence::SeekData) {
             Ok(start) => start,
             Err(Errno::ENXIO) => break,      // a hole up to the end
-            Err(_) => return vec![(0, len)], // the file system knows no holes
+            Err(_) => return vec![(0, len)], // the file system does not support holes
         };
         let end = seek(start, Whence::SeekHole).unwrap_or(len).min(len);
         if end <= start || start < at {
