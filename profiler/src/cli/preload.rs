@@ -156,9 +156,9 @@ fn left_out(made: &Identified) {
         let needed: u64 = files.iter().map(|(_, needed)| *needed).sum();
         let names: Vec<String> = files.iter().map(|(path, _)| path.clone()).collect();
         tell(format_args!(
-            "skipped, {reason}: {} of {} files{}",
+            "skipped, {reason}: {} of {}{}",
             bytes(needed),
-            count(files.len() as u64),
+            counted(files.len() as u64, "file"),
             named(&names)
         ));
     }
@@ -212,9 +212,9 @@ fn trouble(list: &List, ahead: &Ahead) -> Vec<String> {
     let mut lines: Vec<String> = (by_reason.iter())
         .map(|(reason, names)| {
             format!(
-                "{} of {} files are {reason}{}; create the list again",
+                "skipped, {reason}: {} of {}{}; create the list again",
                 count(names.len() as u64),
-                count(list.files.len() as u64),
+                counted(list.files.len() as u64, "file"),
                 named(names)
             )
         })

@@ -1,4 +1,4 @@
-//! The mapped files themselves: through the descriptors that capture passed on, or by path if the file is still the same one.
+//! Opens mapped files: through the descriptors that capture passed on, or by path if the file is still the same.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -18,10 +18,10 @@ use crate::capture::wire::Mapped;
 use crate::event::FileId;
 use crate::unwind::Binaries;
 
-/// What its mappings are called.
+/// The name of its mappings.
 const VDSO: &str = "[vdso]";
 
-/// The kernel's own code in every process, as this boot's kernel has it.
+/// The code that the kernel maps into every process, from the running kernel.
 #[derive(Debug, Clone)]
 pub struct Vdso(Option<Arc<[u8]>>);
 
@@ -31,7 +31,7 @@ impl Vdso {
         Self(read_vdso().map(Into::into))
     }
 
-    /// As a file without a name; `None`: there is none, or no memory for it.
+    /// An unnamed file with its bytes; `None`: there is no vdso, or no memory for the file.
     fn file(&self) -> Option<File> {
         let bytes = self.0.as_ref()?;
         let mut file = File::from(memfd_create("vdso", MFdFlags::MFD_CLOEXEC).ok()?);
@@ -42,7 +42,7 @@ impl Vdso {
     /// As an ELF file.
     ///
     /// # Errors
-    /// In words, when it could not be read.
+    /// When it could not be read, in words.
     pub fn elf(&self) -> Result<ElfFile, String> {
         let bytes = self.0.clone().ok_or("the kernel's vdso could not be read")?;
         ElfFile::from_bytes(bytes).map_err(|error| error.to_string())
@@ -61,31 +61,31 @@ fn read_vdso() -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A file that was asked for before, or why it can't be had.
+/// A file that was requested before, or the reason why it is not available.
 type Opened = Result<Arc<ElfFile>, String>;
 
-/// Opens the files behind mappings.
+/// Opens the files of mappings.
 #[derive(Debug)]
 pub struct OpenBinaries {
-    /// Those that were passed on, or why one was not.
+    /// The files that were passed on, or the reason why one was not.
     passed: FxHashMap<FileId, Result<File, String>>,
     vdso: Vdso,
-    /// The same as a file without a name, which whoever names functions can open.
+    /// The vdso as an unnamed file, which the symbolizer can open.
     vdso_file: Option<File>,
     open: RefCell<FxHashMap<(FileId, String), Opened>>,
-    /// What root opened by its name.
+    /// Files that root opened by name.
     held: RefCell<FxHashMap<(FileId, String), File>>,
     is_root: bool,
 }
 
 impl OpenBinaries {
-    /// Takes over what capture passed on; nothing for a log that is read later.
+    /// Takes over what capture passed on; nothing for a log that is converted later.
     pub fn new(mapped: Vec<(Mapped, Option<File>)>, vdso: Vdso) -> Self {
         let mut passed = FxHashMap::default();
         for (mapping, file) in mapped {
             let why = mapping
                 .problem
-                .unwrap_or_else(|| "not passed on by the capture half".to_owned());
+                .unwrap_or_else(|| "not passed on by the privileged helper".to_owned());
             passed.insert(mapping.file, file.ok_or(why));
         }
         Self {
@@ -122,14 +122,15 @@ impl OpenBinaries {
         Ok(elf)
     }
 
-    /// The file was cut off while stacks were unwound with it.
+    /// Whether the file was truncated while stacks were unwound with it.
     pub fn was_cut(&self, id: FileId, path: &str) -> bool {
         let open = self.open.borrow();
         let known = open.iter().filter(|((file, name), _)| *file == id && name == path);
         known.flat_map(|(_, opened)| opened).any(|elf| elf.was_cut())
     }
 
-    /// A path through which the file can be opened now, whatever became of its name. For root it is the very file that was looked at: its name may lead
+    /// A path that opens the file now, even if its name has changed. For root it leads to the very file that was
+    /// checked: the name may mean another one by the time that it is opened.
     /// elsewhere by the time that it is opened.
     pub fn open_path(&self, id: FileId, path: &str, build_id: &[u8]) -> PathBuf {
         let by_descriptor = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
@@ -140,7 +141,7 @@ impl OpenBinaries {
                 let opened = self.elf(id, path, build_id).is_ok();
                 let held = self.held.borrow();
                 let file = held.get(&(id, path.to_owned())).filter(|_| opened);
-                // Beyond the limit of open files only its name is left.
+                // Beyond the limit of open files, only its name is left.
                 let by_name = || if opened { PathBuf::from(path) } else { PathBuf::new() };
                 file.map_or_else(by_name, by_descriptor)
             }

@@ -1,4 +1,5 @@
-//! What a Firefox is told to write about itself, and the folders where it writes that. A value that the person set wins.
+//! Environment variables that make Firefox write data about itself, and the folders for that data. A value that the
+//! user set takes precedence.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
@@ -12,31 +13,32 @@ use tempfile::TempDir;
 
 use super::identity::Environment;
 
-/// Tells Firefox to write its own markers, and where.
+/// Makes Firefox write its own markers, and sets their folder.
 const MARKER_SWITCH: (&str, &str) = ("MOZ_USE_PERFORMANCE_MARKER_FILE", "1");
 const MARKER_FOLDER: &str = "MOZ_PERFORMANCE_MARKER_DIR";
-/// Tells Firefox's `SpiderMonkey` to write a jitdump with a name for each function, and where.
+/// Makes Firefox's `SpiderMonkey` write a jitdump with a name for each function, and sets its folder.
 const JIT_SWITCH: (&str, &str) = ("IONPERF", "func");
 const JIT_FOLDER: &str = "PERF_SPEW_DIR";
-/// Lets content processes open files, and so write jitdumps.
+/// Lets content processes open files, which they need to write jitdumps.
 const NO_SANDBOX: (&str, &str) = ("MOZ_DISABLE_CONTENT_SANDBOX", "1");
-/// How the names of our folders begin.
+/// Prefixes of our folders' names.
 const MARKERS: &str = "ngmi-markers-";
 const JIT: &str = "ngmi-jit-";
 const SCRATCH: &str = "ngmi-scratch-";
-/// A younger folder may be one that another recorder has created and not locked yet.
+/// A younger folder may belong to another recorder that has not locked it yet.
 const YOUNG: Duration = Duration::from_mins(1);
 
 /// A folder that the program writes to.
 #[derive(Debug)]
 struct Folder {
     path: PathBuf,
-    /// Removes the folder when it is dropped, with the lock that keeps other recorders from doing so; `None`: the folder is the person's.
+    /// Removes the folder when dropped, with the lock that keeps other recorders from removing it; `None`: the folder
+    /// is the user's.
     own: Option<(TempDir, Option<File>)>,
 }
 
 impl Folder {
-    /// That of the variable if it is set, or a new and private one, which the variable then names.
+    /// The folder in the variable if it is set, or a new private one, with the variable set to it.
     fn prepare(environment: &mut Environment, variable: &str, prefix: &str) -> Option<Self> {
         if let Some(theirs) = environment.get(OsStr::new(variable)) {
             return Some(Self {
@@ -49,7 +51,7 @@ impl Folder {
         Some(folder)
     }
 
-    /// A new and private one.
+    /// Creates a new private folder.
     fn new(place: &Path, prefix: &str) -> Option<Self> {
         let own = tempfile::Builder::new()
             .prefix(prefix)
@@ -64,16 +66,16 @@ impl Folder {
     }
 }
 
-/// The folders of one recording, gone when it is finished.
+/// The folders of one recording, removed when it is finished.
 #[derive(Debug, Default)]
 pub struct Folders {
     markers: Option<Folder>,
     jit: Option<Folder>,
-    /// Ours alone.
+    /// For our own use only.
     scratch: Option<Folder>,
 }
 
-/// Locks a folder, as long as the file is open; `None`: it is not a folder of ours, or a recorder has it.
+/// Locks a folder until the file is closed; `None`: it is not one of our folders, or a recorder is using it.
 fn lock(folder: &Path) -> Option<File> {
     let mut options = File::options();
     let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
@@ -107,8 +109,8 @@ fn remove_left(place: &Path) {
 }
 
 impl Folders {
-    /// Adds the variables to the program's environment: those for markers, and with `jit` those for names of JIT code, which
-    /// turn off Firefox's content sandbox.
+    /// Adds the variables to the program's environment: those for markers, and with `jit` those for names of JIT
+    /// code, which turn off Firefox's content sandbox.
     pub fn prepare(environment: &mut Environment, jit: bool) -> Self {
         let mut set = |(name, value): (&str, &str)| {
             environment.entry(name.into()).or_insert_with(|| value.into());
@@ -128,26 +130,27 @@ impl Folders {
         }
     }
 
-    /// For programs that run already.
+    /// The folders for programs that are running already.
     pub fn without_program() -> Self {
         Self {
-            // What needs it says that it is missing.
+            // A step that needs the folder reports that it is missing.
             scratch: Folder::new(&Config::scratch_folder(), SCRATCH),
             ..Self::default()
         }
     }
 
-    /// For what memory has no room for while the profile is made: a folder of its own, so that the process that makes it need not read those of others.
+    /// A separate folder for what doesn't fit into memory while the profile is built: the process that builds it then
+    /// needs no access to the folders of others.
     pub fn scratch(&self) -> Option<&Path> {
         self.scratch.as_ref().map(|folder| folder.path.as_path())
     }
 
-    /// Whether names of JIT code were asked for.
+    /// Whether names of JIT code were requested.
     pub fn wants_jit(&self) -> bool {
         self.jit.is_some()
     }
 
-    /// Where the program was told to write.
+    /// The folders that the program was set up to write to.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         [&self.markers, &self.jit]
             .into_iter()
@@ -155,7 +158,7 @@ impl Folders {
             .map(|folder| &*folder.path)
     }
 
-    /// Those of them that are not the person's, and are to be removed.
+    /// Our own folders, which are to be removed.
     pub fn own(&self) -> Vec<PathBuf> {
         let folders = [&self.markers, &self.jit, &self.scratch].into_iter().flatten();
         folders

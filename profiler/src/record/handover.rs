@@ -1,5 +1,5 @@
-//! A program that ended while others do its work: one that handed over to an instance that was running already, and one that went on in the
-//! background. Said, with the way around it.
+//! Warns when a command ends while other processes do its work: one that handed over to a running instance, or one
+//! that continues in the background. The warning includes a workaround.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,22 +10,22 @@ use super::session::Captured;
 use crate::cli::options::RecordOptions;
 use crate::cli::terminal::tell;
 
-/// A command that ran shorter than this may have handed over.
+/// A command that ran for less than this may have handed over.
 const SHORT: Duration = Duration::from_secs(1);
-/// ... if it gave fewer samples than this.
+/// ... if it has fewer samples than this.
 const FEW: u64 = 500;
 /// Processes that are named.
 const NAMED: usize = 3;
-/// Characters of a thread's name that the kernel keeps.
+/// Characters of a thread's name that the kernel stores.
 const COMM: usize = 15;
 
-/// Programs that hand over to an instance that runs already.
+/// Programs that hand over to a running instance.
 struct HandsOver {
     /// Names of the command.
     commands: &'static [&'static str],
-    /// The name of what takes over; `None`: that of the command.
+    /// The name of the process that takes over; `None`: that of the command.
     server: Option<&'static str>,
-    /// Arguments for an instance of its own; `None`: the one that is running has to be recorded.
+    /// Arguments that start a separate instance; `None`: record the running one instead.
     own: Option<&'static str>,
 }
 
@@ -37,7 +37,7 @@ const fn same(commands: &'static [&'static str], own: &'static str) -> HandsOver
     }
 }
 
-/// As their manuals say.
+/// According to their manuals.
 const HAND_OVER: [HandsOver; 17] = [
     same(
         &[
@@ -98,7 +98,7 @@ const HAND_OVER: [HandsOver; 17] = [
     same(&["vlc"], "--no-one-instance"),
 ];
 
-/// Tells the person when the command was over and others go on: `left` of its own processes, or another instance.
+/// Warns the user if the command has ended and others continue: `left` of its own processes, or another instance.
 pub fn warn(options: &RecordOptions, captured: &Captured, left: &[(u32, String)]) {
     let Some(name) = options
         .target
@@ -122,7 +122,7 @@ pub fn warn(options: &RecordOptions, captured: &Captured, left: &[(u32, String)]
     }
 }
 
-/// The command ended, and these processes go on.
+/// The warning for a command that ended while these processes continue.
 fn in_background(name: &OsStr, left: &[&(u32, String)]) -> String {
     let named: Vec<String> = left
         .iter()
@@ -145,28 +145,29 @@ fn in_background(name: &OsStr, left: &[&(u32, String)]) -> String {
     )
 }
 
-/// The command ended at once, and `running` holds what it hands over to.
+/// The warning for a command that ended at once, if `running` has an instance that it hands over to.
 fn handed_over(name: &OsStr, running: &[(u32, Vec<u8>)]) -> Option<String> {
     let name = name.to_str()?;
     let program = HAND_OVER.iter().find(|program| program.commands.contains(&name))?;
     let server = program.server.unwrap_or(name).as_bytes();
     let server = &server[..server.len().min(COMM)];
     let (pid, _) = running.iter().find(|(_, comm)| comm == server)?;
-    let head =
-        format!("`{name}` ended within a second while another one is running: it probably handed over to that one.");
+    let head = format!(
+        "`{name}` ended within a second while another instance is running: it probably handed over to that one."
+    );
     Some(match program.own {
-        Some(own) => format!("{head} To record an instance of its own: `ngmi record -- {name} {own}`"),
+        Some(own) => format!("{head} To record a separate instance: `ngmi record -- {name} {own}`"),
         None => format!("{head} To record that one: `ngmi record -p {pid}`"),
     })
 }
 
-/// Processes that run, with their names as the kernel keeps them.
+/// Running processes, with their names as the kernel stores them.
 fn processes() -> impl Iterator<Item = (u32, Vec<u8>)> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, comm(&entry.path())?)))
 }
 
-/// The process is there, and it is the one that was recorded.
+/// Whether the process exists, and is the one that was recorded.
 fn is_running(pid: u32, name: &str) -> bool {
     let recorded = &name.as_bytes()[..name.len().min(COMM)];
     comm(Path::new(&format!("/proc/{pid}"))).is_some_and(|comm| comm == recorded)

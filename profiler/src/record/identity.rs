@@ -1,4 +1,4 @@
-//! Whom the program runs as, and with which environment: under sudo it is the person who typed it, not root.
+//! The user that runs the program, and its environment: under sudo, the user who typed the command, not root.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
@@ -12,7 +12,7 @@ use nix::unistd::{self, Gid, Uid, User};
 
 use crate::capture::capabilities::is_lent_rights;
 
-/// Environment variables that carry a person's display and session.
+/// Environment variables of a user's display and session.
 const SESSION: [&str; 6] = [
     "DISPLAY",
     "WAYLAND_DISPLAY",
@@ -22,29 +22,30 @@ const SESSION: [&str; 6] = [
     "XDG_SESSION_TYPE",
 ];
 
-/// Environment variables of root's that another user gets, beside `LC_*`: how the terminal shows text.
+/// Variables of root's environment that another user gets in addition to `LC_*`: how the terminal displays text.
 const TERMINAL: [&str; 5] = ["TERM", "COLORTERM", "NO_COLOR", "LANG", "LANGUAGE"];
 
-/// Where another user's programs are looked for; root's own `PATH` may name folders of root's.
+/// The search path for another user's programs; root's own `PATH` may name folders of root's.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Bytes of a process's environment that are read, at most; the kernel lets a process say that it is as large as its memory.
+/// Bytes of a process's environment that are read, at most; the kernel lets a process claim a size as large as its
+/// memory.
 const ENVIRONMENT_LIMIT: u64 = 8 << 20;
 
 /// The environment of a process.
 pub type Environment = BTreeMap<OsString, OsString>;
 
-/// Whom the program runs as.
+/// The user and environment of the program.
 #[derive(Debug, Clone)]
 pub struct Identity {
-    /// `None`: as whoever we are already.
+    /// `None`: the current user.
     user: Option<User>,
     /// The program's environment.
     pub environment: Environment,
 }
 
 impl Identity {
-    /// Finds the person behind this process: `--user`, else `SUDO_UID`, else whoever runs it.
+    /// Finds the user: `--user`, else `SUDO_UID`, else the current one.
     ///
     /// # Errors
     /// An unknown user, or `--user` without being root.
@@ -62,7 +63,7 @@ impl Identity {
                 });
             }
             if !root {
-                bail!("only root can run the command as `{name}`; type `sudo ngmi record --user {name} -- ...`");
+                bail!("only root can run the command as `{name}`; use `sudo ngmi record --user {name} -- ...`");
             }
             let environment = of_user(&own, &user);
             return Ok(Self {
@@ -78,7 +79,7 @@ impl Identity {
             Some(uid) if root => {
                 let user = User::from_uid(Uid::from_raw(uid))
                     .context("looking up SUDO_UID")?
-                    .with_context(|| format!("SUDO_UID is {uid}, and no user has that id; name one with --user"))?;
+                    .with_context(|| format!("SUDO_UID is {uid}, but no user has that id; name one with --user"))?;
                 let environment = of_sudos_parent(&user).unwrap_or_else(|| of_user(&own, &user));
                 Ok(Self {
                     user: Some(user),
@@ -92,13 +93,13 @@ impl Identity {
         }
     }
 
-    /// Becomes that user for good. Call it after everything that needs root was started.
+    /// Becomes that user permanently. Call it after everything that needs root was started.
     ///
     /// # Errors
     /// When the kernel refuses the change.
     pub fn assume(&self) -> Result<()> {
         let Some(user) = &self.user else { return Ok(()) };
-        let name = CString::new(user.name.as_bytes()).context("the user's name holds a NUL")?;
+        let name = CString::new(user.name.as_bytes()).context("the user's name contains a NUL")?;
         let change = || -> nix::Result<()> {
             unistd::initgroups(&name, user.gid)?;
             unistd::setresgid(user.gid, user.gid, user.gid)?;
@@ -106,22 +107,23 @@ impl Identity {
         };
         change().with_context(|| format!("becoming user `{}`", user.name))?;
         if Uid::effective() != user.uid || Gid::effective() != user.gid {
-            bail!("the kernel did not let go of root; refusing to run the command as root by mistake");
+            bail!("the kernel did not drop root privileges; refusing to run the command as root by mistake");
         }
         hide_from_its_user()
     }
 
-    /// The ordinary user that this process becomes; `None`: it stays what it is.
+    /// The ordinary user that this process becomes; `None`: it does not change.
     pub fn user(&self) -> Option<u32> {
         self.user.as_ref().map(|user| user.uid.as_raw()).filter(|&uid| uid != 0)
     }
 
-    /// The user's name, if it is another one than ours.
+    /// The user's name, if it is a different user.
     pub fn name(&self) -> Option<&str> {
         self.user.as_ref().map(|user| user.name.as_str())
     }
 
-    /// Finds `program` as the shell would: as a path if it has a slash, else in the identity's `PATH`. Call it as that user: root sees folders of everybody's.
+    /// Finds `program` as the shell would: as a path if it has a slash, else in the identity's `PATH`. Call it as
+    /// that user: root can see all users' folders.
     ///
     /// # Errors
     /// When it does not exist or is not executable, in words.
@@ -131,7 +133,10 @@ impl Identity {
             return match fs::metadata(&path) {
                 Ok(meta) if meta.is_dir() => bail!("{} is a directory; name a program", path.display()),
                 Ok(_) if may_execute(&path) => Ok(path),
-                Ok(_) => bail!("{} is not executable; `chmod +x` makes it so", path.display()),
+                Ok(_) => bail!(
+                    "{} is not executable; make it executable with `chmod +x`",
+                    path.display()
+                ),
                 Err(error) => Err(error).with_context(|| format!("cannot run {}", path.display())),
             };
         }
@@ -146,7 +151,10 @@ impl Identity {
             None if found.is_empty() => {
                 bail!("`{}` is not in PATH; give its path or install it", program.display())
             }
-            None => bail!("{} is not executable; `chmod +x` makes it so", found[0].display()),
+            None => bail!(
+                "{} is not executable; make it executable with `chmod +x`",
+                found[0].display()
+            ),
         }
     }
 }
@@ -155,8 +163,8 @@ fn may_execute(path: &Path) -> bool {
     unistd::access(path, unistd::AccessFlags::X_OK).is_ok()
 }
 
-/// Other processes of the same user can't take this one's descriptors, such as the socket to the privileged half (`ptrace_may_access` in kernel/ptrace.c).
-/// What it starts is an ordinary process again.
+/// Prevents other processes of the same user from taking this one's descriptors, such as the socket to the privileged
+/// helper (`ptrace_may_access` in kernel/ptrace.c). The processes it starts are ordinary again.
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -164,14 +172,14 @@ pub fn hide_from_its_user() -> Result<()> {
     nix::sys::prctl::set_dumpable(false).context("hiding from other processes")
 }
 
-/// What this process was started with. Where it was lent rights the C library has removed some variables (`LD_LIBRARY_PATH`, `TMPDIR`), which
-/// the command, that is lent none, is to have.
+/// The environment this process was started with. With file capabilities the C library has removed some variables
+/// (`LD_LIBRARY_PATH`, `TMPDIR`), which the command, which has none of the capabilities, needs.
 pub fn own_environment() -> Environment {
     let whole = is_lent_rights().then(|| environment_of(std::process::id())).flatten();
     whole.unwrap_or_else(|| std::env::vars_os().collect())
 }
 
-/// The environment of the process that started sudo: what the person's shell had.
+/// The environment of the process that started sudo: that of the user's shell.
 fn of_sudos_parent(user: &User) -> Option<Environment> {
     let mut pid = std::process::id();
     for _ in 0..16 {
@@ -212,8 +220,8 @@ fn environment_of(pid: u32) -> Option<Environment> {
     Some(pairs.collect()).filter(|environment: &Environment| !environment.is_empty())
 }
 
-/// A new environment for that user, as a login makes it: nothing of ours but how the terminal shows text, and the display and session bus of one of the user's
-/// own processes.
+/// A new environment for that user, like that of a login: nothing of ours except how the terminal displays text, and
+/// the display and session bus of one of the user's own processes.
 fn of_user(own: &Environment, user: &User) -> Environment {
     let is_shared = |name: &OsStr| name.as_bytes().starts_with(b"LC_") || TERMINAL.iter().any(|one| name == *one);
     let mut environment = own.clone();

@@ -1,4 +1,4 @@
-//! `/etc/ld.so.cache`: which library lies where (glibc, sysdeps/generic/dl-cache.h).
+//! `/etc/ld.so.cache`: the paths of libraries (glibc, sysdeps/generic/dl-cache.h).
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -12,14 +12,14 @@ use crate::capture::files::open_regular;
 
 /// First bytes of the format that every glibc since 2.2 writes.
 const MAGIC: &[u8; 20] = b"glibc-ld.so.cache1.1";
-/// First bytes of the format before it, which may come first.
+/// First bytes of the older format, which may precede it.
 const OLD_MAGIC: &[u8; 11] = b"ld.so-1.7.0";
-/// Larger files are not read: a whole desktop has 200 KiB.
+/// Larger files are not read: a complete desktop has 200 KiB.
 const FILE_LIMIT: u64 = 16 << 20;
 /// Longest name, in bytes.
 const MAX_NAME: usize = 4096;
 
-/// Path of each library; empty if there is no cache that can be read.
+/// The path of each library; empty if there is no readable cache.
 pub(super) fn read(path: &Path) -> FxHashMap<(Arch, Vec<u8>), PathBuf> {
     let mut bytes = Vec::new();
     let read = open_regular(path).and_then(|file| file.take(FILE_LIMIT).read_to_end(&mut bytes));

@@ -1,5 +1,5 @@
-//! Names for the frames of a recording, and for the places that faults touched: each module's addresses are looked up at once,
-//! in parallel.
+//! Names the frames of a recording, and the file offsets that faults touched: each module's addresses are looked up
+//! in one batch, and modules in parallel.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -17,19 +17,19 @@ use crate::event::FileId;
 use crate::fact::files::FileIndex;
 use crate::fact::{FrameId, FrameName, Location, ModuleId, ModuleKind, SourceFrame, Tables, nameless, short_path};
 
-/// The addresses of one module that want a name, relative to its base.
+/// The addresses of one module that need a name, relative to its base.
 struct Wanted {
-    /// `None`: no frame lies in it.
+    /// `None`: no frame is in it.
     module: Option<ModuleId>,
     request: BinaryRequest,
-    /// Those of the frames, then those of the places.
+    /// Those of the frames, then those of the file offsets.
     addresses: Vec<u32>,
     frames: Vec<FrameId>,
     places: Option<Places>,
 }
 
-/// Names every frame that has no name yet, and every place in `files`. What has no symbols stays without a name, and the module
-/// says why.
+/// Names every frame that has no name yet, and every offset in `files`. What has no symbols stays unnamed, and the
+/// module gives the reason.
 pub fn resolve(
     tables: &mut Tables,
     files: Option<&FileIndex>,
@@ -83,11 +83,11 @@ pub fn resolve(
     }
 }
 
-/// Says of modules that their stacks may be wrong.
+/// Notes in modules that their stacks may be wrong.
 fn note_cut_files(tables: &mut Tables, binaries: &OpenBinaries) {
     for module in &mut tables.modules {
         if module.kind == ModuleKind::File && binaries.was_cut(module.file, &module.path) {
-            let why = "the file was cut off while it was read: stacks through it may end early";
+            let why = "the file was truncated while it was read: stacks through it may end early";
             module.problem.get_or_insert_with(|| why.to_owned());
         }
     }
@@ -95,7 +95,7 @@ fn note_cut_files(tables: &mut Tables, binaries: &OpenBinaries) {
 
 fn wanted(tables: &Tables, binaries: &OpenBinaries) -> Vec<Wanted> {
     let mut by_module: FxHashMap<ModuleId, Wanted> = FxHashMap::default();
-    // Another kernel's functions are elsewhere in its vdso.
+    // Another kernel's vdso has its functions elsewhere.
     let is_same_kernel = tables.recording.kernel == machine::kernel().0;
     for (index, frame) in (0u32..).zip(&tables.frames) {
         let id = FrameId(index);
@@ -137,7 +137,7 @@ fn wanted(tables: &Tables, binaries: &OpenBinaries) -> Vec<Wanted> {
     wanted
 }
 
-/// Each file is read once: its places are looked up together with its frames.
+/// Each file is read once: its offsets are looked up together with its frames.
 fn with_places(tables: &Tables, mut wanted: Vec<Wanted>, places: Vec<Places>) -> Vec<Wanted> {
     let mut by_file: FxHashMap<(FileId, PathBuf), usize> = FxHashMap::default();
     for (index, one) in wanted.iter().enumerate() {
@@ -164,7 +164,7 @@ fn with_places(tables: &Tables, mut wanted: Vec<Wanted>, places: Vec<Places>) ->
     wanted
 }
 
-/// Functions without a name are called alike everywhere, and not as samply-symbols calls them.
+/// Functions without a name have the same label everywhere, and not that of samply-symbols.
 fn spell(name: &mut AddressName, file: &str) {
     if name.is_nameless {
         let placeholder = std::mem::replace(&mut name.symbol, nameless(file, name.symbol_start.into()));
@@ -195,7 +195,8 @@ fn in_svma(name: AddressName, base: u64, texts: &mut Texts) -> FrameName {
     }
 }
 
-/// Texts of which each is held once: a function's name is at each of its addresses, and a source's in each of its functions.
+/// Texts that are stored once each: a function's name occurs at each of its addresses, and a source's in each of its
+/// functions.
 #[derive(Default)]
 struct Texts(FxHashSet<Arc<str>>);
 
@@ -259,8 +260,8 @@ pub fn resolve_kernel(tables: &mut Tables) {
     }
 }
 
-/// Code of this module is where it was for as long as the system runs: BPF programs and trampolines come and go (`bpf_get_kallsym`,
-/// `ftrace_mod_get_kallsym` in kernel/kallsyms.c), and what is there by now is another's.
+/// Whether code of this module stays in place while the system runs. BPF programs and trampolines are added and
+/// removed (`bpf_get_kallsym`, `ftrace_mod_get_kallsym` in kernel/kallsyms.c), and their addresses may be reused.
 fn stays(module: Option<&str>) -> bool {
     !module.is_some_and(|module| module == "bpf" || module.starts_with("__builtin__"))
 }

@@ -1,8 +1,9 @@
-//! Which files a command will map when it starts, as far as can be known before: so that their unwind tables are ready.
+//! Predicts which files a command will map when it starts, to have their unwind tables ready.
 //!
-//! Follows what ld.so does (ld.so(8)): `DT_NEEDED`, breadth first, looked for in `DT_RPATH`, `LD_LIBRARY_PATH`, `DT_RUNPATH`,
-//! the cache, and the default folders. A file that is missed gets its table when it is mapped; one too many costs a
-//! little time. Not followed: libraries for certain processors (`glibc-hwcaps`), and `dlopen`, but for Firefox's own list.
+//! Follows the rules of ld.so(8): `DT_NEEDED`, breadth first, searched in `DT_RPATH`, `LD_LIBRARY_PATH`,
+//! `DT_RUNPATH`, the cache, and the default folders. A file that is missed gets its table when it is mapped; an extra
+//! one costs a little time. Not followed: libraries for certain processors (`glibc-hwcaps`), and `dlopen`, except
+//! Firefox's own list.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -18,13 +19,13 @@ use super::identity::Environment;
 use super::loader_cache;
 use crate::capture::files::open_regular;
 
-/// More files than this are not listed: Firefox maps two hundred.
+/// Files that are listed, at most: Firefox maps two hundred.
 const MAX_FILES: usize = 1024;
-/// Scripts whose interpreter is a script: the kernel follows five.
+/// Depth of scripts whose interpreter is a script: the kernel follows five.
 const MAX_SCRIPTS: usize = 5;
-/// Bytes of a script that are looked at for what it starts.
+/// Bytes of a script that are searched for the program it starts.
 const SCRIPT_SIZE: u64 = 64 << 10;
-/// Where the loader looks last.
+/// The folders that the loader searches last.
 const DEFAULT_FOLDERS: [&str; 8] = [
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
@@ -35,10 +36,11 @@ const DEFAULT_FOLDERS: [&str; 8] = [
     "/lib",
     "/usr/lib",
 ];
-/// Beside Firefox's program: the libraries that it loads by itself before anything else.
+/// File next to Firefox's program: the libraries that it loads itself before anything else.
 const MOZILLA_LIST: &str = "dependentlibs.list";
 
-/// The files that `command` will map when it starts in `environment`: itself, its interpreter, and their libraries.
+/// The files that `command` will map when it starts in `environment`: the program, its interpreter, and their
+/// libraries.
 pub fn closure(command: &Path, environment: &Environment) -> Vec<PathBuf> {
     let mut loader = Loader::new(environment);
     for program in programs(command, environment) {
@@ -47,7 +49,7 @@ pub fn closure(command: &Path, environment: &Environment) -> Vec<PathBuf> {
     loader.found
 }
 
-/// The command itself, or what its script is interpreted by and starts.
+/// The command itself, or its script's interpreter and the program that the script starts.
 fn programs(command: &Path, environment: &Environment) -> Vec<PathBuf> {
     let mut programs = Vec::new();
     let mut open = vec![command.to_owned()];
@@ -77,7 +79,7 @@ fn programs(command: &Path, environment: &Environment) -> Vec<PathBuf> {
     programs
 }
 
-/// What stands behind `#!`, and the lines after; `None`: no script.
+/// The interpreter after `#!`, and the lines that follow; `None`: not a script.
 fn script(path: &Path) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     let file = open_regular(path).ok()?;
@@ -102,19 +104,19 @@ fn in_path(program: &OsStr, environment: &Environment) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// A file whose libraries are still to be found.
+/// A file whose libraries have not been searched yet.
 struct Object {
     /// `$ORIGIN`
     origin: PathBuf,
     needed: Vec<OsString>,
-    /// `DT_RPATH` of it and of those that asked for it; empty if it has `DT_RUNPATH`.
+    /// `DT_RPATH` of it and of the files that need it; empty if it has `DT_RUNPATH`.
     rpath: Vec<PathBuf>,
     runpath: Vec<PathBuf>,
-    /// Who asks for this name gets this file.
+    /// The file that this name resolves to.
     soname: Option<OsString>,
 }
 
-/// What is known of all programs.
+/// The state of the search.
 struct Loader<'e> {
     environment: &'e Environment,
     cache: FxHashMap<(Arch, Vec<u8>), PathBuf>,
@@ -133,7 +135,7 @@ impl<'e> Loader<'e> {
     }
 
     fn program(&mut self, program: &Path) {
-        // The kernel says where a program really is.
+        // The kernel resolves where a program really is.
         let Ok(program) = fs::canonicalize(program) else { return };
         let Some((arch, mut object, interpreter)) = self.open(&program, &[]) else {
             return;
@@ -220,7 +222,7 @@ fn split(list: &OsStr, separators: &[u8]) -> Vec<OsString> {
         .collect()
 }
 
-/// The path with `$ORIGIN` in its place; `None`: it has another variable.
+/// The path with `$ORIGIN` replaced; `None`: it has another variable.
 fn expand(path: &OsStr, origin: &Path) -> Option<PathBuf> {
     let bytes = path.as_bytes();
     let rest = [&b"$ORIGIN"[..], b"${ORIGIN}"]

@@ -1,4 +1,4 @@
-//! What lies at the places of files that faults touched: sections and symbols, of those files that are ELF.
+//! Sections and symbols at the file offsets that faults touched, for files that are ELF.
 
 use std::path::PathBuf;
 
@@ -13,19 +13,19 @@ use crate::fact::files::{FileIndex, is_on_disk};
 use crate::fact::{MappedFile, Tables};
 use crate::unwind::Binaries as _;
 
-/// The places of one file that want a symbol.
+/// The offsets of one file that need a symbol.
 pub struct Places {
-    /// Which file.
+    /// The index of the file.
     pub file: MappedFileId,
-    /// As which file the mappings know it.
+    /// The file's id in mappings.
     pub mapped_as: FileId,
-    /// Where to look.
+    /// Where to search for symbols.
     pub request: BinaryRequest,
-    /// Bytes of the file, ascending, and their addresses relative to its base.
+    /// Offsets in the file, ascending, and their addresses relative to its base.
     pub bytes: Vec<(FileOffset, u32)>,
 }
 
-/// Fills in the sections of every file that is ELF, and says which places in them want a symbol.
+/// Adds the sections of every ELF file, and returns which offsets in them need a symbol.
 pub fn sections(tables: &mut Tables, index: &FileIndex, binaries: &OpenBinaries) -> Vec<Places> {
     let mut wanted = Vec::new();
     for (id, known) in (0u32..).map(MappedFileId).zip(&mut tables.files) {
@@ -61,7 +61,7 @@ pub fn sections(tables: &mut Tables, index: &FileIndex, binaries: &OpenBinaries)
     wanted
 }
 
-/// As facts have it.
+/// Sections in the form of facts.
 pub fn section(place: SectionPlace) -> FileSection {
     FileSection {
         name: place.name,
@@ -71,7 +71,7 @@ pub fn section(place: SectionPlace) -> FileSection {
     }
 }
 
-/// The address of a byte, in the file's own terms.
+/// The stated address of a byte.
 fn svma_of(sections: &[SectionPlace], byte: u64) -> Option<u64> {
     let index = sections
         .partition_point(|section| section.offset <= byte)
@@ -81,7 +81,7 @@ fn svma_of(sections: &[SectionPlace], byte: u64) -> Option<u64> {
     (section.loaded && place < section.size).then(|| section.svma.wrapping_add(place))
 }
 
-/// Notes the symbols that were found at `bytes`, so that a look-up at each of them gives its own.
+/// Records the symbols found at `bytes`: a look-up at each of them returns its own.
 pub fn note(file: &mut MappedFile, bytes: &[(FileOffset, u32)], names: Vec<Option<AddressName>>) {
     let mut symbols: Vec<FileSymbol> = Vec::new();
     let mut open: Option<(u32, String)> = None;
@@ -101,7 +101,7 @@ pub fn note(file: &mut MappedFile, bytes: &[(FileOffset, u32)], names: Vec<Optio
                 }
             }
             Some(name) => {
-                // One symbol around another begins anew behind it.
+                // A symbol that contains another one continues after it.
                 let start = byte.saturating_sub(u64::from(address.saturating_sub(name.symbol_start)));
                 let end = start.saturating_add(name.symbol_size.map_or(0, u64::from));
                 let offset = start.max(behind_last);

@@ -1,4 +1,4 @@
-//! Reading ahead what a list says, and telling whether its files are still those that it was made of.
+//! Reads ahead what a list contains, and checks whether its files are still the listed ones.
 
 pub mod ahead;
 pub mod identify;
@@ -23,22 +23,22 @@ use crate::report::preload::list::{List, Listed, MAX_BYTES};
 /// Why a file is not read ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Skip {
-    /// Nobody knows its name.
+    /// Its name is unknown.
     #[error("without a known name")]
     Nameless,
-    /// It is not there.
+    /// It does not exist.
     #[error("gone")]
     Gone,
-    /// It is not the file that was recorded or listed.
+    /// It differs from the recorded or listed file.
     #[error("changed since")]
     Changed,
-    /// A folder, a device, a pipe; or a link is on the way to it.
-    #[error("no regular file, or behind a link")]
+    /// A folder, a device or a pipe; or its path contains a link.
+    #[error("not a regular file or reached through a link")]
     Special,
     /// Its file system keeps files in memory.
-    #[error("in memory by nature")]
+    #[error("on a file system in memory")]
     Memory,
-    /// It may not be read.
+    /// Access is denied.
     #[error("not readable")]
     Unreadable,
 }
@@ -46,7 +46,7 @@ pub enum Skip {
 /// Reads a list from a regular file.
 ///
 /// # Errors
-/// When it can't be read, is too large, or says something wrong.
+/// When it can't be read, is too large, or is invalid.
 pub fn read_list(path: &Path) -> Result<List> {
     let shown = path.display();
     let open = || -> io::Result<(File, Metadata)> {
@@ -58,27 +58,27 @@ pub fn read_list(path: &Path) -> Result<List> {
         Ok((file, metadata))
     };
     let (file, metadata) =
-        open().with_context(|| format!("cannot read {shown}; name a list that `ngmi preload -o LIST` made"))?;
+        open().with_context(|| format!("cannot read {shown}; name a list from `ngmi preload -o LIST`"))?;
     if !metadata.is_file() {
-        bail!("{shown} is no regular file; name a list that `ngmi preload -o LIST` made");
+        bail!("{shown} is not a regular file; name a list from `ngmi preload -o LIST`");
     }
     let mut text = Vec::new();
     file.take(MAX_BYTES + 1)
         .read_to_end(&mut text)
         .with_context(|| format!("cannot read {shown}"))?;
     if text.len() as u64 > MAX_BYTES {
-        bail!("{shown} has more than {MAX_BYTES} bytes: no list of ours");
+        bail!("{shown} has more than {MAX_BYTES} bytes: not a list from `ngmi preload -o LIST`");
     }
     List::parse(&text).with_context(|| format!("cannot use {shown}"))
 }
 
-/// Opens a regular file by its own path: nothing else is ever opened, and no link followed.
+/// Opens a regular file by its own path: nothing else is ever opened, and no link is followed.
 fn open_listed(path: &[u8]) -> Result<(File, Metadata), Skip> {
     let path = Path::new(OsStr::from_bytes(path));
     let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
     let no_links = ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS;
     let place = match openat2(AT_FDCWD, path, OpenHow::new().flags(flags).resolve(no_links)) {
-        // Containers refuse it: then only the last part of the path is looked at.
+        // Containers refuse it: then only the last part of the path is checked for a link.
         Err(Errno::ENOSYS | Errno::EPERM) => open(path, flags | OFlag::O_NOFOLLOW, Mode::empty()),
         answer => answer,
     };
@@ -107,16 +107,16 @@ fn why(error: Errno) -> Skip {
     }
 }
 
-/// Opens a file of a list, if it is still the one that the list is about.
+/// Opens a file of a list, if it is still the listed one.
 ///
 /// # Errors
-/// Why it is not read.
+/// With the reason why it is not read.
 pub fn open_unchanged(listed: &Listed) -> Result<File, Skip> {
     let (file, metadata) = open_listed(&listed.path)?;
     if metadata.len() == listed.size && changed(&metadata) == listed.changed {
         return Ok(file);
     }
-    // The same package, installed again.
+    // The same package, reinstalled.
     let is_same = metadata.len() == listed.size && !listed.build_id.is_empty() && build_id(&file) == listed.build_id;
     if is_same { Ok(file) } else { Err(Skip::Changed) }
 }
@@ -125,7 +125,7 @@ fn changed(metadata: &Metadata) -> (i64, u32) {
     (metadata.mtime(), u32::try_from(metadata.mtime_nsec()).unwrap_or(0))
 }
 
-/// Empty if it has none, or is no ELF file.
+/// The build id; empty if the file has none, or is not an ELF file.
 fn build_id(file: &File) -> Vec<u8> {
     let elf = file.try_clone().map(ElfFile::open);
     elf.ok()

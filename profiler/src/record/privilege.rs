@@ -1,4 +1,4 @@
-//! How the privileged half is started: directly as root or where ngmi's file has the capabilities, through sudo otherwise.
+//! Starts the privileged helper: directly as root or with file capabilities, otherwise through sudo.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
@@ -20,26 +20,26 @@ use crate::capture::capabilities;
 use crate::capture::link::Link;
 use crate::capture::terms::Terms;
 
-/// How long the capture half may take from sudo's yes to its first connection.
+/// How long the privileged helper may take to connect after sudo has granted access.
 const CONNECT_LIMIT: Duration = Duration::from_secs(20);
 
-/// The privileged half, running.
+/// The running privileged helper.
 #[derive(Debug)]
 pub struct Capture {
-    /// Speaks [`crate::capture::wire`].
+    /// The connection, with the messages of [`crate::capture::wire`].
     pub link: Arc<Link>,
     /// Its process, if it is our child.
     child: Option<Child>,
 }
 
 impl Capture {
-    /// Starts the privileged half for a recording by these terms.
+    /// Starts the privileged helper for a recording with these terms.
     ///
     /// # Errors
-    /// When there is no way to privilege: says exactly what to type.
+    /// When there is no way to get privileges, with exactly what to type.
     pub fn start(terms: &Terms) -> Result<Self> {
         let terms = terms.to_word()?;
-        // The file lends them anew to the process that is started from it: this one has given them up.
+        // The file grants its capabilities again to the process started from it: this one has dropped them.
         if Uid::effective().is_root() || capabilities::lent().records() {
             Self::directly(&terms)
         } else {
@@ -47,9 +47,10 @@ impl Capture {
         }
     }
 
-    /// Tells it that there is nothing more to do, and waits for its end.
+    /// Signals that there is nothing more to do, and waits for its end.
     pub fn wait(self) {
-        // Whoever listens to the other direction still has the socket open: one that was told to record would go on for ever.
+        // The thread that receives replies still has the socket open: a helper that is recording would otherwise
+        // never end.
         let _ = socket::shutdown(self.link.as_fd().as_raw_fd(), Shutdown::Write);
         if let Some(mut child) = self.child {
             let _ = child.wait();
@@ -63,7 +64,7 @@ impl Capture {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
-            .context("starting the capture half")?;
+            .context("starting the privileged helper")?;
         Ok(Self {
             link: Arc::new(ours.into()),
             child: Some(child),
@@ -71,13 +72,14 @@ impl Capture {
     }
 
     fn through_sudo(terms: &str) -> Result<Self> {
-        let exe = std::env::current_exe().context("finding our own program")?;
-        let sudo = sudo_path().with_context(|| format!("recording needs root, and there is no sudo; {}", remedy()))?;
+        let exe = std::env::current_exe().context("finding the program file of ngmi")?;
+        let sudo =
+            sudo_path().with_context(|| format!("recording needs root, but sudo was not found; {}", remedy()))?;
         let folder = private_folder()?;
         let path = folder.path().join("capture");
         let listener = listen(&path)?;
         hide_from_its_user()?;
-        // In the background (-b), or sudo would take the terminal away from the program.
+        // In the background (-b), since sudo would otherwise take the terminal from the program.
         let mut child = Command::new(sudo)
             .args(["-b", "-p", "[ngmi] recording needs root; password of %p: ", "--"])
             .arg(exe)
@@ -89,7 +91,7 @@ impl Capture {
         let peer = socket::getsockopt(&socket, sockopt::PeerCredentials)?;
         if peer.uid() != 0 {
             bail!(
-                "process {} of user {} answered in the capture half's place",
+                "process {} of user {} answered instead of the privileged helper",
                 peer.pid(),
                 peer.uid()
             );
@@ -101,7 +103,7 @@ impl Capture {
     }
 }
 
-/// A socket with two ends: ours, and one that a child inherits, by its number, if that is open when it is started.
+/// A socket pair: our end, and one that a child inherits by its number, if it is open when the child starts.
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -111,16 +113,16 @@ pub fn joint(kind: SockType) -> Result<(OwnedFd, OwnedFd)> {
     Ok((ours, theirs))
 }
 
-/// What to type instead, with this very command line.
+/// What to type instead, with the current command line.
 pub fn remedy() -> String {
     let mut typed: Vec<_> = std::env::args_os().skip(1).collect();
-    // A run of several is started by us with words of our own.
+    // A run of several was started by ngmi with its own arguments.
     if typed.iter().any(|word| word == "--run-fd") {
         typed.drain(1..typed.len().min(5));
     }
     let words: Vec<String> = (typed.iter()).map(|word| shell_word(&word.to_string_lossy())).collect();
     let exe = std::env::current_exe().map_or_else(|_| "ngmi".to_owned(), |exe| shell_word(&exe.to_string_lossy()));
-    format!("type `sudo {exe} {}` (or become root with `su`)", words.join(" "))
+    format!("run `sudo {exe} {}` (or become root with `su`)", words.join(" "))
 }
 
 fn shell_word(word: &str) -> String {
@@ -148,7 +150,7 @@ fn private_folder() -> Result<tempfile::TempDir> {
         .prefix("ngmi-")
         .permissions(std::fs::Permissions::from_mode(0o700))
         .tempdir_in(&parent)
-        .with_context(|| format!("cannot make a folder for the socket in {}", parent.display()))
+        .with_context(|| format!("cannot create a folder for the socket in {}", parent.display()))
 }
 
 fn listen(path: &Path) -> Result<UnixListener> {
@@ -172,14 +174,14 @@ fn accept(listener: &UnixListener, sudo: &mut Child) -> Result<OwnedFd> {
                 let _ = sudo.wait();
                 return Ok(socket.into());
             }
-            Err(error) => return Err(error).context("waiting for the capture half"),
+            Err(error) => return Err(error).context("waiting for the privileged helper"),
         }
         match sudo.try_wait()? {
             Some(status) if !status.success() => {
                 bail!("recording needs root, and sudo refused; {}", remedy());
             }
             Some(_) if granted.get_or_insert_with(Instant::now).elapsed() > CONNECT_LIMIT => {
-                bail!("the capture half did not start under sudo; {}", remedy());
+                bail!("the privileged helper did not start under sudo; {}", remedy());
             }
             _ => {}
         }

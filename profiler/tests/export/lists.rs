@@ -107,7 +107,7 @@ fn a_list_to_read_ahead_goes_to_standard_output() {
     touched.stack = None;
     facts.faults = vec![touched];
     std::fs::write(folder.join("recording.json"), facts.json()).unwrap();
-    if said(&run("preload", &[], &folder)).contains("in memory by nature") {
+    if said(&run("preload", &[], &folder)).contains("on a file system in memory") {
         println!("skipped: this file system is memory");
         return;
     }

@@ -1,4 +1,4 @@
-//! Reads the ranges of a list into the page cache, in their order, by a few threads, with a bound on what is under way.
+//! Reads the ranges of a list into the page cache, in order, with a few threads and a bound on the bytes in flight.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -12,33 +12,33 @@ use crate::capture::page_cache::{cached_in, page_size};
 use crate::record::cache::system::Memory;
 use crate::report::preload::{List, Read};
 
-/// Threads: more have no more under way than a disk takes, fewer wait for the file system's own blocks.
+/// Threads: more would have more in flight than a disk takes, fewer would wait for the file system's own blocks.
 pub const THREADS: usize = 4;
-/// Bytes of a range that a thread has under way: what the program asks for itself waits behind 4 MiB at most.
+/// Bytes of a range that a thread has in flight: the program's own reads wait behind at most 4 MiB.
 const PIECE: u64 = 1 << 20;
-/// Bytes of one call where the device does not tell: rarely more than its read-ahead.
+/// Bytes per call if the device does not report its limit: rarely more than its read-ahead.
 const CALL: u64 = 128 << 10;
 
-/// How it went.
+/// The result.
 #[derive(Debug, Default)]
 pub struct Ahead {
     /// Bytes that the kernel was asked to read.
     pub asked: u64,
-    /// Bytes that were in memory, as far as the kernel tells.
+    /// Bytes that were in memory, as far as the kernel reports it.
     pub in_memory: u64,
-    /// Files that were not read, by their place in the list.
+    /// Files that were not read, by their index in the list.
     pub skipped: Vec<(usize, Skip)>,
-    /// Bytes that were left out because memory would not have held them.
+    /// Bytes that were left out because they would not have fit into memory.
     pub no_room: u64,
 }
 
-/// What the threads share.
+/// State shared by the threads.
 struct Work<'a> {
     list: &'a List,
     pieces: Vec<Read>,
     next: AtomicUsize,
     files: Vec<OnceLock<Result<Opened, Skip>>>,
-    /// Devices, and the bytes of one call for them.
+    /// Devices, and their bytes per call.
     calls: Mutex<Vec<(u64, u64)>>,
     asked: AtomicU64,
     in_memory: AtomicU64,
@@ -47,13 +47,13 @@ struct Work<'a> {
 /// A file that is read.
 struct Opened {
     file: File,
-    /// Bytes of one call.
+    /// Bytes per call.
     call: u64,
 }
 
-/// Reads all ranges, as long as `go_on` says so. With `dry`, only looks at the files and asks what is in memory.
+/// Reads all ranges, while `go_on` allows it. With `dry`, only checks the files and what is in memory.
 pub fn read(list: &List, dry: bool, go_on: &(dyn Fn() -> bool + Sync)) -> Ahead {
-    // More would push out what was read first.
+    // Reading more would push out what was read first.
     let available = Memory::now().available;
     let room = if available == 0 { u64::MAX } else { available / 2 };
     let (pieces, no_room) = pieces(list, room);
@@ -83,7 +83,7 @@ pub fn read(list: &List, dry: bool, go_on: &(dyn Fn() -> bool + Sync)) -> Ahead 
     }
 }
 
-/// Ranges in parts that a thread reads at once; and the bytes for which there is no room.
+/// Splits ranges into parts that a thread reads at once; also returns the bytes that don't fit into memory.
 fn pieces(list: &List, room: u64) -> (Vec<Read>, u64) {
     let (mut pieces, mut left, mut no_room) = (Vec::with_capacity(list.reads.len()), room, 0u64);
     for read in &list.reads {
@@ -117,7 +117,7 @@ impl Work<'_> {
             };
             let opened = slot.get_or_init(|| {
                 let file = open_unchanged(listed)?;
-                // The one byte that is waited for below must not be read around.
+                // The kernel must not read around the one byte that is waited for below.
                 let _ = posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_RANDOM);
                 let call = self.call_of(&file);
                 Ok(Opened { file, call })
@@ -156,22 +156,23 @@ impl Work<'_> {
             let (Ok(start), Ok(bytes)) = (i64::try_from(at), i64::try_from(len)) else {
                 return;
             };
-            // What is in memory is passed over by the kernel itself.
+            // The kernel itself skips what is in memory.
             if posix_fadvise(file, start, bytes, PosixFadviseAdvice::POSIX_FADV_WILLNEED).is_err() {
                 return;
             }
             at += len;
         }
-        // Its last page comes last: not until then is the next piece begun.
+        // Its last page is read last: the next piece begins only then.
         let _ = file.read_at(&mut [0], (end - 1) / page_size() * page_size());
     }
 }
 
-/// What the kernel reads at one call at most, in bytes: the larger one of a request's size and the read-ahead (`mm/readahead.c`:
-/// `force_page_cache_ra`). `None`: no such device, as with file systems over several.
+/// The bytes that the kernel reads per call, at most: the larger one of a request's size and the read-ahead
+/// (`mm/readahead.c`: `force_page_cache_ra`). `None`: no such device, for instance with file systems on several
+/// devices.
 fn largest_call(device: u64) -> Option<u64> {
     let folder = format!("/sys/dev/block/{}:{}", libc::major(device), libc::minor(device));
-    // A partition has the queue of its disk.
+    // A partition uses the queue of its disk.
     let queues = [format!("{folder}/queue"), format!("{folder}/../queue")];
     let limit = |name: &str| {
         let texts = queues.iter().map(|queue| fs::read_to_string(format!("{queue}/{name}")));

@@ -1,4 +1,4 @@
-//! Makes a list of what a recording needed: each file is looked at as it is now.
+//! Builds a list of what a recording needed: each file is checked in its current state.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,17 @@ use super::{Skip, build_id, changed, open_listed};
 use crate::addr::PAGE;
 use crate::report::preload::{FileNeed, List, Listed, Range, Read};
 
-/// What became of a recording's files.
+/// The result of identifying a recording's files.
 #[derive(Debug, Default)]
 pub struct Identified {
-    /// What is to be read.
+    /// What to read ahead.
     pub list: List,
-    /// Files that are not in it: why, with their paths and needed bytes.
+    /// Files that are not in the list: the reason, with their paths and needed bytes.
     pub left_out: BTreeMap<&'static str, Vec<(String, u64)>>,
 }
 
-/// Looks at the files, and makes a list of the ranges of those that are still what was recorded, beginning at `start_unix_ms`.
+/// Checks the files, and builds a list of the ranges of those that are unchanged since the recording, which began at
+/// `start_unix_ms`.
 pub fn identify(files: &[FileNeed], ranges: &[Range], start_unix_ms: u64) -> Identified {
     let mut made = Identified::default();
     let mut numbers: Vec<Option<u32>> = Vec::with_capacity(files.len());
@@ -85,11 +86,11 @@ fn look(file: &FileNeed, start_unix_ms: u64) -> Result<Listed, Skip> {
 
 fn reason(skip: Skip) -> &'static str {
     match skip {
-        Skip::Nameless => "nobody knows their names",
+        Skip::Nameless => "without known names",
         Skip::Gone => "gone since",
         Skip::Changed => "changed since, or by the recorded run itself",
-        Skip::Special => "no regular files, or behind links",
-        Skip::Memory => "in memory by nature",
+        Skip::Special => "not regular files or reached through links",
+        Skip::Memory => "on a file system in memory",
         Skip::Unreadable => "not readable",
     }
 }
