@@ -14,6 +14,7 @@ use super::source::{self, Kind};
 use super::terminal::tell;
 use super::{faults, io as requests, waits};
 use crate::fact::{FactSink, Recording, Tables};
+use crate::plural::counted;
 use crate::profile::FOREIGN;
 use crate::record::spool::Output;
 use crate::report::export::Type;
@@ -139,7 +140,7 @@ fn write(
 ) -> Result<String> {
     if let (ExportFormat::Parquet, [table]) = (format, tables) {
         let rows = rows(input, out, *table)?;
-        return Ok(format!("{rows} {}", table.name()));
+        return Ok(rows_of(rows, *table));
     }
     let mut sums = Sums::new(tables);
     let recorded = read(input, &mut sums, tables)?;
@@ -165,8 +166,17 @@ fn write(
     for sentence in sums.left_out() {
         tell(format_args!("{sentence}"));
     }
+    if let [table] = tables {
+        return Ok(rows_of(all, *table));
+    }
     let names: Vec<&str> = tables.iter().map(|table| table.name()).collect();
     Ok(format!("{all} {}", names.join(", ")))
+}
+
+/// The number of rows of a table: `1 sample`, `2 samples`.
+fn rows_of(number: u64, table: Table) -> String {
+    let name = table.name();
+    counted(number, name.strip_suffix('s').unwrap_or(name))
 }
 
 /// Reads the facts of a file, unless it cannot have any of these tables.

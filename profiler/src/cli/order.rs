@@ -15,12 +15,13 @@ use super::source;
 use super::terminal::{say, tell};
 use crate::event::EXACT_TOUCH;
 use crate::fact::{MappedFileId, ModuleId, Recording, Tables};
+use crate::plural::counted;
 use crate::record::cache::evict::open_regular;
 use crate::report::export;
 use crate::report::order::touch::{Chosen, ambiguous};
 use crate::report::order::{Layout, Touches, format, text};
 use crate::report::select::glob;
-use crate::report::text::{count, fit_end, percent};
+use crate::report::text::{fit_end, percent};
 
 pub fn run(args: &Order) -> Result<ExitCode> {
     let output = file_of(args.output.as_deref());
@@ -184,8 +185,8 @@ fn warn(recording: &Recording, touches: &Touches, ambiguous: usize) {
     }
     if ambiguous > 0 {
         tell(format_args!(
-            "{} names are shared by several functions each: the linker moves all functions of a name together",
-            count(ambiguous as u64)
+            "{} shared by several functions: the linker moves all functions with the same name together",
+            counted(ambiguous as u64, "function name")
         ));
     }
 }

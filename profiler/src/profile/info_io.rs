@@ -49,7 +49,8 @@ fn waits(recording: &Recording, collected: &Collected) -> Vec<Value> {
         let idle = if reason.is_idle() { " (idle)" } else { "" };
         let label = format!("Waited for {}{idle}", words::reason(reason));
         let time = Duration::from_nanos(sum.off);
-        entries.push(entry(&label, "string", format!("{} times, {time:.1?}", sum.waits)));
+        let waits = counted(sum.waits, "time");
+        entries.push(entry(&label, "string", format!("{waits}, {time:.1?}")));
     }
     for reason in WaitReason::ALL {
         let folded = recording.folded_waits.iter().filter(|folded| folded.reason == reason);
