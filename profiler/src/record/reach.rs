@@ -1,5 +1,6 @@
-//! What the process that makes a profile may read: the files that were mapped, what of their debug info lies in other files, and nothing else. Each file is let in
-//! by itself and no folder around it, since the recorded program chooses where its files lie and what their debug info names.
+//! What the process that builds a profile may read: the mapped files, their debug info in other files, and nothing
+//! else. Each file is allowed separately, without the folder around it, since the recorded program chooses where its
+//! files are and what their debug info names.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -20,9 +21,9 @@ use super::finish::Plan;
 use crate::capture::files::open_regular;
 use crate::capture::wire::Mapped;
 
-/// Where packages put debug info; it is public.
+/// Where packages install debug info; it is public.
 const SYSTEM_DEBUG: &str = "/usr/lib/debug";
-/// What finds the address of a server.
+/// Files that resolve a server's address.
 const RESOLVER: [&str; 12] = [
     "/etc/gai.conf",
     "/etc/host.conf",
@@ -37,23 +38,23 @@ const RESOLVER: [&str; 12] = [
     "/usr/lib",
     "/usr/share/ca-certificates",
 ];
-/// Extensions of what a compiler leaves of split DWARF.
+/// File extensions of split DWARF.
 const SPLIT: [&str; 3] = ["dwo", "dwp", "o"];
-/// Entries of folders that are looked at for it, in one recording.
+/// Folder entries that are examined for split DWARF, in one recording.
 const ENTRIES: usize = 1 << 16;
-/// Folders below the one where a search begins.
+/// Depth of the search below the folder where it begins.
 const DEPTH: usize = 8;
-/// Files at most.
+/// Files that are allowed, at most.
 const FILES: usize = 1 << 16;
 /// Longest name of a debug file.
 const NAME: usize = 255;
 
-/// Files and folders.
+/// The files and folders that may be read.
 #[derive(Debug, Default)]
 pub struct Reach {
-    /// Opened, since their names may mean others by the time that they are let in.
+    /// Opened files, since their names may refer to others by the time that they are allowed.
     pub files: Vec<File>,
-    /// With all that is below. What is not there is left out.
+    /// Folders with everything below. Missing ones are left out.
     pub folders: Vec<PathBuf>,
     search: Search,
 }
@@ -88,12 +89,12 @@ impl Reach {
         reach
     }
 
-    /// A file that was mapped, and its debug info. One whose file system, which may be the recorded program's, does not answer is left out: even letting it in
-    /// asks for its type.
+    /// Allows a mapped file and its debug info. A file is left out if its file system, which may be the recorded
+    /// program's, does not answer: even allowing it queries its type.
     fn binary(&mut self, path: &Path, file: File) {
         let name = format!("/proc/self/fd/{}", file.as_raw_fd());
         let (mut search, own) = (mem::take(&mut self.search), path.to_owned());
-        // Descriptors may be few: it is handed back.
+        // Descriptors may be scarce: it is passed back.
         let found = patiently(Path::new(&name), move |progress| {
             let found = search.around(&own, &file, progress);
             Ok((search, file, found))
@@ -114,7 +115,7 @@ impl Reach {
     }
 }
 
-/// Looks for debug info in other files.
+/// A search for debug info in other files.
 #[derive(Debug, Default)]
 struct Search {
     searched: FxHashSet<PathBuf>,
@@ -139,7 +140,7 @@ impl Search {
             }
         }
         if is_split {
-            // Objects lie below the program (CMake, Meson, cargo), or below the folder around it.
+            // Objects are below the program (CMake, Meson, cargo), or below its parent folder.
             for start in [Some(folder), folder.parent()].into_iter().flatten() {
                 self.below(start, owner, progress, &mut found);
             }
@@ -147,7 +148,7 @@ impl Search {
         found
     }
 
-    /// Adds what is left of split DWARF in and below `start`, nearest first.
+    /// Adds the files of split DWARF in and below `start`, nearest first.
     fn below(&mut self, start: &Path, owner: u32, progress: &Progress, found: &mut Vec<File>) {
         if start.parent().is_none() {
             return;
@@ -180,12 +181,13 @@ impl Search {
     }
 }
 
-/// A folder of our own that others do not even read; `/tmp` holds anything.
+/// Whether a folder is ours and not even readable by others; `/tmp` contains anything.
 fn is_private(folder: &Path) -> bool {
     fs::metadata(folder).is_ok_and(|meta| meta.uid() == Uid::effective().as_raw() && meta.mode() & 0o777 == 0o700)
 }
 
-/// A file that was named only, if it still is the one that was mapped. The name is of the program's own file systems, and may mean anything here.
+/// Opens a file by its name, if it is still the mapped one. The name is from the program's own file systems, and may
+/// refer to anything here.
 fn by_name(mapping: &Mapped) -> Option<File> {
     let (path, inode) = (PathBuf::from(&mapping.path), mapping.file.inode);
     let found = patiently(Path::new(&mapping.path), move |_| {
@@ -196,7 +198,7 @@ fn by_name(mapping: &Mapped) -> Option<File> {
     found.ok().flatten()
 }
 
-/// An ELF file that is root's, ours, or of whoever has the binary: another user may not answer for it.
+/// Opens an ELF file that belongs to root, to us, or to the binary's owner: another user's file is not trusted.
 fn debug_file(path: &Path, owner: u32) -> Option<(File, ElfFile)> {
     let file = open_regular(path).ok()?;
     let uid = file.metadata().ok()?.uid();
@@ -214,7 +216,7 @@ fn elf(file: &File) -> Option<ElfFile> {
     ElfFile::open(file.try_clone().ok()?).ok()
 }
 
-/// Its DWARF refers to other files (`-gsplit-dwarf`).
+/// Whether its DWARF refers to other files (`-gsplit-dwarf`).
 fn has_split_dwarf(elf: &ElfFile) -> bool {
     elf.section_places().iter().any(|place| place.name == ".debug_addr")
 }

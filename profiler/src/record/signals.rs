@@ -1,4 +1,4 @@
-//! What signals ask of a recording: to end it, or to give up its profile.
+//! What signals do to a recording: end it, or skip its profile.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,17 +10,18 @@ use signal_hook::consts::{SIGHUP, SIGINT};
 use super::spool::Place;
 use crate::cli::terminal::tell;
 
-/// A signal that comes so soon after the first request is the same one: `timeout` sends its signal to its child and then to the child's group.
+/// A signal this soon after the first request counts as the same: `timeout` sends its signal to its child and then to
+/// the child's group.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
-/// The same of Ctrl-C, which a person presses again when nothing seems to happen.
+/// The same for Ctrl-C, which users press again when nothing seems to happen.
 const SAME_KEY: Duration = Duration::from_millis(500);
 
-/// What a signal asks for.
+/// The effect of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action {
-    /// The recording ends, if it has not, and the profile is written.
+    /// End the recording, if it has not ended, and write the profile.
     End,
-    /// The event log stays, and there is no profile.
+    /// Keep the event log, and skip the profile.
     GiveUp,
 }
 
@@ -31,12 +32,13 @@ struct Requests {
 }
 
 impl Requests {
-    /// What this signal asks for; `finishing`: the recording is over.
+    /// The effect of this signal; `finishing`: the recording has ended.
     fn take(&mut self, signal: i32, at: Instant, finishing: bool) -> Action {
         let since = self.first.map(|first| at.saturating_duration_since(first));
         self.first.get_or_insert(at);
         let is_second = match signal {
-            // Nobody asks twice with it: a shell whose window is closed sends it to its jobs, and then the kernel to the foreground.
+            // Never a second request: a shell with a closed window sends it to its jobs, and then the kernel sends it
+            // to the foreground.
             SIGHUP => false,
             SIGINT => since.map_or(finishing, |since| since >= SAME_KEY),
             _ => since.map_or(finishing, |since| since >= SAME_REQUEST),
@@ -45,11 +47,11 @@ impl Requests {
     }
 }
 
-/// Who acts on signals, while there is a recording and after it.
+/// The handler of signals, during a recording and after it.
 #[derive(Debug, Clone, Default)]
 pub struct Signals(Arc<State>);
 
-/// What whoever gives up has to know.
+/// The state needed to skip the profile.
 #[derive(Debug, Default)]
 struct State {
     log: OnceLock<Arc<Mutex<Place>>>,
@@ -58,13 +60,13 @@ struct State {
     hung_up: AtomicBool,
     finishing: AtomicBool,
     written: AtomicBool,
-    /// What the program ends with, once nothing can change it any more.
+    /// The exit status of the program, once it is final.
     status: OnceLock<u8>,
     left_alone: AtomicBool,
 }
 
 impl Signals {
-    /// Takes each signal, with the time at which it came; may end the program.
+    /// Handles each signal, with the time at which it arrived; may end the program.
     pub fn judge(&self) -> impl FnMut(i32, Instant) + Send + use<> {
         let state = self.0.clone();
         let mut requests = Requests::default();
@@ -86,42 +88,42 @@ impl Signals {
         }
     }
 
-    /// What giving up keeps, if there is something in it.
+    /// Sets the log to keep when the profile is skipped, if the log contains events.
     pub fn know_log(&self, place: Arc<Mutex<Place>>) {
-        let _ = self.0.log.set(place); // there is one
+        let _ = self.0.log.set(place); // there is only one
     }
 
-    /// What giving up removes.
+    /// Sets the folders to remove when the profile is skipped.
     pub fn know_folders(&self, folders: Vec<PathBuf>) {
-        let _ = self.0.folders.set(folders); // prepared once
+        let _ = self.0.folders.set(folders); // set only once
     }
 
-    /// There was a signal.
+    /// Whether there was a signal.
     pub fn interrupted(&self) -> &AtomicBool {
         &self.0.interrupted
     }
 
-    /// The terminal is gone, and with it whoever would look at something.
+    /// Whether the terminal is gone, and with it the user who could see a result.
     pub fn hung_up(&self) -> bool {
         self.0.hung_up.load(Ordering::SeqCst)
     }
 
-    /// The recording is over: there is a profile to give up.
+    /// Notes that the recording has ended: from now on its profile can be skipped.
     pub fn finishing(&self) {
         self.0.finishing.store(true, Ordering::SeqCst);
     }
 
-    /// The profile is written: there is nothing to give up any more.
+    /// Notes that the profile is written: it can no longer be skipped.
     pub fn written(&self) {
         self.0.written.store(true, Ordering::SeqCst);
     }
 
-    /// From now on a signal ends the program with this status: all that was asked for is done.
+    /// From now on a signal ends the program with this status: everything requested is done.
     pub fn end_with(&self, status: u8) {
-        let _ = self.0.status.set(status); // it is asked for once
+        let _ = self.0.status.set(status); // set only once
     }
 
-    /// Leaves them to `work`, which has its own way to end; afterwards they end the program again.
+    /// Leaves signals to `work`, which handles them itself; afterwards they end the program again.
     pub fn left_to<T>(&self, work: impl FnOnce() -> T) -> T {
         self.0.left_alone.store(true, Ordering::SeqCst);
         let done = work();
@@ -131,21 +133,22 @@ impl Signals {
 }
 
 impl State {
-    /// Only the next recording's tables are given up. The signal may be the one that ended the server, seen by us a moment later.
+    /// Ends the program. Only the next recording's tables are lost. The signal may be the one that ended the server,
+    /// arriving a moment later.
     fn end(&self, signal: i32) -> ! {
         let status = self.status.get().map_or(128 + signal, |status| i32::from(*status));
         std::process::exit(status)
     }
 
     fn give_up(&self, signal: i32) -> ! {
-        // Held to the end: the log stays where it is said to be.
+        // Locked until the exit: the log stays where the message says it is.
         let place = self
             .log
             .get()
             .map(|place| place.lock().unwrap_or_else(PoisonError::into_inner));
         match place.as_ref().and_then(|place| place.keep_or_remove()) {
             Some(log) => tell(format_args!(
-                "gave up; the event log is kept: `ngmi convert {}` makes the profile",
+                "gave up; the event log is kept: create the profile with `ngmi convert {}`",
                 log.display()
             )),
             None => tell("gave up; nothing was recorded"),

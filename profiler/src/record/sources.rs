@@ -1,4 +1,5 @@
-//! Sources of the hot functions, read for the profile: whoever opens it elsewhere sees them without asking anybody.
+//! Sources of the hot functions, stored in the profile: a viewer on another machine shows them without further
+//! requests.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -11,14 +12,14 @@ use super::identity::Environment;
 use crate::fact::budget::Collected;
 use crate::fact::{FrameId, StackId, Tables};
 
-/// Files at most.
+/// Files, at most.
 const FILES: usize = 200;
-/// Bytes of all files at most.
+/// Bytes of all files, at most.
 const BYTES: usize = 8 << 20;
-/// A file is hot if one in so many samples, waits and faults has it in its stack.
+/// A file is hot if it is in the stack of one in this many samples, waits and faults.
 const RARE: u64 = 500;
 
-/// Where sources may be read, as another process in the same working directory can be told.
+/// Where sources may be read, in a form for another process with the same working directory.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SourcePlaces {
     home: Option<OsString>,
@@ -26,7 +27,7 @@ pub struct SourcePlaces {
 }
 
 impl SourcePlaces {
-    /// The usual places of the person whose environment this is, and those that were named.
+    /// The usual places for the user with this environment, and the named ones.
     pub fn new(named: &[PathBuf], environment: &Environment) -> Self {
         Self {
             home: environment.get(OsStr::new("HOME")).cloned(),
@@ -34,7 +35,7 @@ impl SourcePlaces {
         }
     }
 
-    /// What is there now.
+    /// The places that exist now.
     pub fn roots(&self) -> SourceRoots {
         let named: Vec<PathBuf> = self.named.iter().map(PathBuf::from).collect();
         let working = std::env::current_dir().ok();
@@ -42,8 +43,8 @@ impl SourcePlaces {
     }
 }
 
-/// Puts the texts of hot files into `tables`, the hottest first, until there is no room. What can't be read, or lies elsewhere, is left
-/// out.
+/// Adds the texts of hot files to `tables`, the hottest first, up to the limits. Files that can't be read, or are
+/// elsewhere, are left out.
 pub fn include(tables: &mut Tables, collected: &Collected, roots: &SourceRoots) {
     let mut room = BYTES;
     let mut sources = FxHashMap::default();
@@ -61,7 +62,7 @@ pub fn include(tables: &mut Tables, collected: &Collected, roots: &SourceRoots) 
     tables.sources = sources;
 }
 
-/// Source files by how much happens below them.
+/// Source files by the number of events in their functions and callees.
 fn hot_files<'t>(tables: &'t Tables, collected: &Collected) -> Vec<&'t str> {
     let below = happenings(tables, collected);
     let mut by_file: FxHashMap<&str, u64> = FxHashMap::default();
@@ -80,7 +81,7 @@ fn hot_files<'t>(tables: &'t Tables, collected: &Collected) -> Vec<&'t str> {
         .into_iter()
         .filter(|(_, count)| count.saturating_mul(RARE) >= below.all)
         .collect();
-    // Of equal ones always the same.
+    // A stable order for equal counts.
     hot.sort_unstable_by_key(|(path, count)| (std::cmp::Reverse(*count), *path));
     hot.into_iter()
         .filter(|(_, count)| *count > 0)
@@ -89,7 +90,7 @@ fn hot_files<'t>(tables: &'t Tables, collected: &Collected) -> Vec<&'t str> {
 }
 
 struct Happenings {
-    /// By stack: samples, waits and faults in it or in what it called.
+    /// By stack: samples, waits and faults in it or in its callees.
     counts: Vec<u64>,
     all: u64,
 }
@@ -111,7 +112,7 @@ fn happenings(tables: &Tables, collected: &Collected) -> Happenings {
         thread.waits.iter().for_each(|wait| add(wait.stack, 1));
         thread.faults.iter().for_each(|fault| add(fault.stack, 1));
     }
-    // A caller comes before what it called.
+    // A caller precedes its callees.
     for (index, node) in tables.stacks.iter().enumerate().rev() {
         let below = counts[index];
         if let Some(sum) = node.parent.and_then(|parent| counts.get_mut(parent.index())) {

@@ -1,4 +1,4 @@
-//! The files that a recording makes: nothing half-written takes an old file's place, and nothing is followed through a link.
+//! The output files of a recording: no partial file replaces an old one, and no link is followed.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -18,7 +18,7 @@ use crate::event::read::LogReader;
 /// Mode of a new file, before the umask.
 const NEW_MODE: u32 = 0o666;
 
-/// The profile while it is being made: a file without a name, so that nothing stays behind unless it is finished.
+/// The profile in progress: an unnamed file, which leaves nothing behind unless it is finished.
 #[derive(Debug)]
 pub struct Output {
     path: PathBuf,
@@ -29,23 +29,23 @@ impl Output {
     /// Opens the output before anything is recorded.
     ///
     /// # Errors
-    /// When the place can't be written, or another user's file is there: named, with what to do.
+    /// When the place can't be written, or has another user's file: names it and the remedy.
     pub fn create(path: &Path) -> Result<Self> {
         replaceable(path)?;
-        let file =
-            unnamed(parent_of(path)).with_context(|| format!("cannot write {}; name another place", path.display()))?;
+        let file = unnamed(parent_of(path))
+            .with_context(|| format!("cannot write {}; choose another place", path.display()))?;
         Ok(Self {
             path: path.to_owned(),
             file,
         })
     }
 
-    /// One that another process made: it puts it in its place. `path` is for messages.
+    /// An output file that another process wrote; `path` is for messages.
     pub fn of(file: File, path: PathBuf) -> Self {
         Self { path, file }
     }
 
-    /// Where to write.
+    /// The file to write to.
     pub fn file(&mut self) -> &mut File {
         &mut self.file
     }
@@ -55,15 +55,15 @@ impl Output {
         &self.path
     }
 
-    /// Puts the finished file in its place, in one step, and returns its size in bytes. It keeps the mode of an old file of ours; a new one has the mode that the umask
-    /// leaves.
+    /// Moves the finished file to its place, in one step, and returns its size in bytes. It keeps the mode of an old
+    /// file of ours; a new one has the mode that the umask leaves.
     ///
     /// # Errors
-    /// When the disk is full, the place was taken away, or another user's file is there.
+    /// When the disk is full, the folder was removed, or another user's file is there.
     pub fn finish(mut self) -> Result<u64> {
         let place = || {
             format!(
-                "cannot finish {}; free space there, or name another place",
+                "cannot finish {}; free some space there, or choose another place",
                 self.path.display()
             )
         };
@@ -88,7 +88,7 @@ impl Output {
     }
 }
 
-/// A new file in a folder, without a name and with the mode that the umask leaves.
+/// Creates an unnamed file in a folder, with the mode that the umask leaves.
 fn unnamed(folder: &Path) -> std::io::Result<File> {
     let unnamed = OpenOptions::new()
         .read(true)
@@ -96,7 +96,7 @@ fn unnamed(folder: &Path) -> std::io::Result<File> {
         .custom_flags(libc::O_TMPFILE)
         .mode(NEW_MODE)
         .open(folder);
-    // Not every file system has such files.
+    // Not every file system has unnamed files.
     unnamed.or_else(|_| {
         let named = tempfile::Builder::new()
             .permissions(fs::Permissions::from_mode(NEW_MODE))
@@ -105,7 +105,7 @@ fn unnamed(folder: &Path) -> std::io::Result<File> {
     })
 }
 
-/// Gives a file without a name one that is new.
+/// Gives an unnamed file a name that does not exist yet.
 fn name(file: &mut File, to: &Path) -> std::io::Result<()> {
     match link(file, to) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => copy(file, to),
@@ -113,7 +113,7 @@ fn name(file: &mut File, to: &Path) -> std::io::Result<()> {
     }
 }
 
-/// A file system that has files without a name can give them one.
+/// Links an unnamed file to a name, which file systems with unnamed files support.
 fn link(file: &File, to: &Path) -> std::io::Result<()> {
     let from = format!("/proc/self/fd/{}", file.as_raw_fd());
     nix::unistd::linkat(AT_FDCWD, from.as_str(), AT_FDCWD, to, AtFlags::AT_SYMLINK_FOLLOW).map_err(Into::into)
@@ -131,13 +131,13 @@ fn copy(from: &mut File, to: &Path) -> std::io::Result<()> {
     copied.map(|_| ())
 }
 
-/// Where an event log is: shared with whoever gives up, which may be at any moment.
+/// The place of an event log, shared with the signal handler, which may skip the profile at any moment.
 #[derive(Debug)]
 pub struct Place {
     path: PathBuf,
-    /// Where it goes, over an older log, once there is something in it.
+    /// The final path, replacing an older log once there are events.
     wanted: Option<PathBuf>,
-    /// What is recorded runs.
+    /// The recorded program is running.
     begun: bool,
 }
 
@@ -151,7 +151,7 @@ impl Place {
         Ok(())
     }
 
-    /// Where the log is, if something was recorded; or else removes it, even if it was asked for.
+    /// The path of the log if something was recorded; otherwise removes it, even if it was requested.
     pub fn keep_or_remove(&self) -> Option<PathBuf> {
         if self.begun && holds_events(&self.path) {
             return Some(self.path.clone());
@@ -170,10 +170,11 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Creates the log: for `keep`, where an older one stays until [`Self::begin`], or beside the output under a name of its own.
+    /// Creates the log: for `keep`, where an older one stays until [`Self::begin`], or next to the output under its
+    /// own name.
     ///
     /// # Errors
-    /// When it can't be created: named, with what to do.
+    /// When it can't be created: names it and the remedy.
     pub fn create(output: &Path, keep: Option<&Path>) -> Result<Self> {
         let Some(keep) = keep else {
             return Self::temporary(output);
@@ -181,14 +182,14 @@ impl Spool {
         replaceable(keep)?;
         let (file, fresh) = new_name(keep, ".new").with_context(|| {
             format!(
-                "cannot write the event log {}; name another place with --keep-events",
+                "cannot write the event log {}; choose another place with --keep-events",
                 keep.display()
             )
         })?;
         Ok(Self::new(fresh, Some(keep.to_owned()), file))
     }
 
-    /// `OUTPUT.events`; or, while a log is left there, or another user's file, a name that is new.
+    /// `OUTPUT.events`; or a new name if a log or another user's file is there.
     fn temporary(output: &Path) -> Result<Self> {
         let mut path = OsString::from(output);
         path.push(".events");
@@ -198,7 +199,7 @@ impl Spool {
             created => created.map(|file| (file, path)),
         };
         let (file, path) =
-            created.with_context(|| format!("cannot write {}.events; name another place", output.display()))?;
+            created.with_context(|| format!("cannot write {}.events; choose another place", output.display()))?;
         Ok(Self::new(path, None, file))
     }
 
@@ -220,7 +221,7 @@ impl Spool {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where it is and will be.
+    /// The current and final path, shared.
     pub fn shared_place(&self) -> Arc<Mutex<Place>> {
         self.place.clone()
     }
@@ -230,38 +231,38 @@ impl Spool {
         &self.file
     }
 
-    /// The log's file, to append to.
+    /// The log's file, for appending.
     pub fn file_mut(&mut self) -> &mut File {
         &mut self.file
     }
 
-    /// Where it is.
+    /// The current path.
     pub fn path(&self) -> PathBuf {
         self.place().path.clone()
     }
 
-    /// The person asked for it to stay.
+    /// Whether the user requested to keep it.
     pub fn is_kept(&self) -> bool {
         self.keep
     }
 
-    /// What is recorded runs: the log takes an older one's place.
+    /// Notes that the recorded program is running: the log replaces an older one.
     pub fn begin(&self) {
         let mut place = self.place();
         if let Err(error) = place.begin() {
             tell(format_args!(
-                "the event log stays in {}, it could not be renamed: {error}",
+                "the event log stays in {}: it could not be renamed: {error}",
                 place.path.display()
             ));
         }
     }
 
-    /// Where the log is, if something was recorded; or else removes it, even if it was asked for.
+    /// The path of the log if something was recorded; otherwise removes it, even if it was requested.
     pub fn keep_or_remove(&self) -> Option<PathBuf> {
         self.place().keep_or_remove()
     }
 
-    /// Removes the log, unless it was asked for.
+    /// Removes the log, unless it was requested.
     pub fn discard(self) {
         if !self.keep {
             let _ = fs::remove_file(&self.place().path);
@@ -270,7 +271,7 @@ impl Spool {
 }
 
 fn holds_events(log: &Path) -> bool {
-    // Opened anew: capture writes where our own descriptor stands.
+    // Opened again: capture writes at the offset of our own descriptor.
     let log = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
@@ -278,7 +279,7 @@ fn holds_events(log: &Path) -> bool {
     log.and_then(LogReader::new).is_ok_and(|log| log.has(ChunkKind::Events))
 }
 
-/// A new file in the folder of `path`, under a name that is not known before: that of `path`, something random, and `suffix`.
+/// A new file in the folder of `path`, under an unpredictable name: that of `path`, random characters, and `suffix`.
 fn new_name(path: &Path, suffix: &str) -> std::io::Result<(File, PathBuf)> {
     let mut prefix = path.file_name().unwrap_or_default().to_owned();
     prefix.push(".");
@@ -306,10 +307,14 @@ fn parent_of(path: &Path) -> &Path {
     }
 }
 
-/// The old file, if there is one that a new file may replace: a regular one of ours. Neither its mode nor its place is to be another user's choice.
+/// The old file, if there is one that may be replaced: a regular file of ours. Another user must choose neither the
+/// mode nor the place of the new one.
 fn replaceable(path: &Path) -> Result<Option<Metadata>> {
     if path.file_name().is_none() {
-        bail!("`{}` names no file; give one, as in `profile.json.gz`", path.display());
+        bail!(
+            "`{}` is not a file name; use one such as `profile.json.gz`",
+            path.display()
+        );
     }
     let Ok(old) = fs::symlink_metadata(path) else {
         return Ok(None);
@@ -319,13 +324,13 @@ fn replaceable(path: &Path) -> Result<Option<Metadata>> {
     }
     if !old.is_file() {
         bail!(
-            "{} is not a regular file, and would be replaced; name another place",
+            "{} is not a regular file, and would be replaced; choose another place",
             path.display()
         );
     }
     if old.uid() != nix::unistd::geteuid().as_raw() {
         bail!(
-            "{} is a file of user {}, and would be replaced; remove it, or name another place",
+            "{} is a file of user {}, and would be replaced; remove it, or choose another place",
             path.display(),
             old.uid()
         );

@@ -1,4 +1,5 @@
-//! Which file it is, and that it is as it was, without reading it: a program whose files are cold is not to find them warmed by the recorder.
+//! The identity and state of a file, without reading it: the recorder must not warm the files of a program that is to
+//! start cold.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, Metadata};
@@ -9,8 +10,8 @@ use nix::libc::{BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC};
 use nix::sys::statfs::{FsType, fstatfs};
 use sha2::{Digest as _, Sha256};
 
-/// File systems that set the time of a file's last change themselves, and that only root mounts. Elsewhere (FUSE, an overlay in a user namespace) a
-/// user says what it is.
+/// File systems that set the time of a file's last change themselves, and that only root mounts. On others (FUSE, an
+/// overlay in a user namespace) a user controls it.
 const HONEST: [FsType; 4] = [
     FsType(EXT4_SUPER_MAGIC),
     FsType(XFS_SUPER_MAGIC as _),
@@ -22,19 +23,19 @@ const F2FS: FsType = FsType(0xf2f5_2010);
 /// A file that was changed within this time may change again without a new time.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// The state of a file: another one has another stamp, as has the same file once it is changed.
+/// The state of a file: a different file, or the same one after a change, has a different stamp.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp(String);
 
 impl Stamp {
-    /// Of an open file; `None` where it would prove nothing.
+    /// The stamp of an open file; `None` where it would prove nothing.
     pub fn of(file: &File) -> Option<Self> {
         let kind = fstatfs(file).ok()?.filesystem_type();
         HONEST.contains(&kind).then(|| Self::from(&file.metadata().ok()?))?
     }
 
     fn from(meta: &Metadata) -> Option<Self> {
-        // mtime can be set by the file's owner, ctime by the kernel alone.
+        // The file's owner can set mtime; only the kernel sets ctime.
         let changed = Duration::new(
             u64::try_from(meta.ctime()).ok()?,
             u32::try_from(meta.ctime_nsec()).ok()?,
@@ -43,7 +44,7 @@ impl Stamp {
             .duration_since(SystemTime::UNIX_EPOCH + changed)
             .ok()?;
         let mut text = format!("{} {} {} {changed:?}", meta.dev(), meta.ino(), meta.size());
-        // A number without a device means another file system after the next boot.
+        // A device number without a device may mean another file system after the next boot.
         if nix::sys::stat::major(meta.dev()) == 0 {
             text += &fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         }
@@ -55,13 +56,13 @@ impl Stamp {
         (age > SETTLED).then_some(Self(name))
     }
 
-    /// One that no file has.
+    /// A stamp that no file has.
     #[cfg(test)]
     pub fn named(name: &str) -> Self {
         Self(name.to_owned())
     }
 
-    /// As a file name.
+    /// The stamp as a file name.
     pub fn name(&self) -> &str {
         &self.0
     }
@@ -75,7 +76,7 @@ mod tests {
     fn a_file_that_was_just_changed_has_none() {
         let file = tempfile::tempfile().unwrap();
         assert_eq!(Stamp::from(&file.metadata().unwrap()), None);
-        // Whatever modification time its owner sets.
+        // Even if its owner sets the modification time.
         file.set_modified(SystemTime::now() - Duration::from_hours(1)).unwrap();
         assert_eq!(Stamp::from(&file.metadata().unwrap()), None);
     }

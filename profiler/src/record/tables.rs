@@ -1,7 +1,9 @@
-//! Unwind tables of files as sealed memory that the privileged half can map: compiled once, then from a cache on disk.
+//! Unwind tables of files, as sealed memory that the privileged helper can map: compiled once, then read from a cache
+//! on disk.
 //!
-//! A cached table is named by the hash of what it was compiled from, since a build id is a claim that any file can make, and has a second name by the state of
-//! the file ([`Stamp`]). One that is damaged, of another version, or that another user could have written is made again. The cache is best effort: without it
+//! A cached table is named by the hash of its source, since any file can claim a build id, and has a second name by
+//! the state of the file ([`Stamp`]). A table that is damaged, of another version, or that another user could have
+//! written is compiled again. The cache is best effort: without it everything works, but more slowly.
 //! everything works, but slower.
 
 use std::collections::BTreeMap;
@@ -24,54 +26,55 @@ use super::stamp::Stamp;
 use crate::table::{Digest, TableView, VERSION};
 use crate::unwind::table::{Input, TableError};
 
-/// Bytes that all cached tables take at most: those of thirty libraries as large as libxul.so.
+/// Bytes of all cached tables, at most: those of thirty libraries as large as libxul.so.
 const CACHE_LIMIT: u64 = 512 << 20;
-/// What is put into it before it is looked through again, as a part of the limit: a browser's first start makes a hundred tables.
+/// Bytes added before the cache is scanned again, as a fraction of the limit: a browser's first start adds a hundred
+/// tables.
 const UNTIDY: u64 = 16;
-/// Largest cached table that is read, in bytes.
+/// Size in bytes of the largest cached table that is read.
 const FILE_LIMIT: u64 = 160 << 20;
 /// Names that a table may have.
 const NAMES_LIMIT: usize = 256;
-/// In a folder that all may write to, each removes and renames only what is theirs.
+/// The sticky bit: in a folder that all may write to, each user removes and renames only their own files.
 const STICKY: u32 = 0o1000;
 
 /// Why there is no table.
 #[derive(Debug, thiserror::Error)]
 pub enum TablesError {
-    /// None can be made of the file.
+    /// None can be compiled from the file.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// The file was cut off while the table was made of it.
+    /// The file was truncated while the table was compiled.
     #[error(transparent)]
     File(#[from] ElfError),
-    /// The system has no memory for it.
+    /// There is no memory for it.
     #[error("no memory for its unwind table: {0}")]
     Memory(#[from] io::Error),
 }
 
-/// A table in memory that nobody can change any more.
+/// A table in memory that can no longer change.
 #[derive(Debug)]
 pub struct TableFile {
-    /// A memory file with every seal: [`TableView::from_bytes`] reads what is in it.
+    /// A memory file with every seal: [`TableView::from_bytes`] parses its content.
     pub memory: File,
-    /// Its bytes.
+    /// Its size in bytes.
     pub size: u64,
-    /// It was on disk.
+    /// It came from the cache.
     pub is_cached: bool,
 }
 
-/// Makes tables.
+/// Compiles tables.
 #[derive(Debug)]
 pub struct Tables {
-    /// Where they are cached.
+    /// The cache's folder.
     folder: Option<PathBuf>,
     limit: u64,
-    /// Bytes that were put there since it was looked through; before the first time, more than any limit.
+    /// Bytes added since the cache was scanned; before the first scan, more than any limit.
     stored: AtomicU64,
 }
 
 impl Tables {
-    /// With a cache in `folder`, which is made if it can be; `None`: without one.
+    /// With a cache in `folder`, which is created if possible; `None`: without a cache.
     pub fn new(folder: Option<PathBuf>) -> Self {
         Self {
             folder: folder.filter(|folder| is_ours(folder)),
@@ -80,13 +83,13 @@ impl Tables {
         }
     }
 
-    /// `ngmi/tables` in the person's `XDG_CACHE_HOME`, or `.cache` in their home; `None`: that is another user's.
+    /// `ngmi/tables` in the user's `XDG_CACHE_HOME`, or `.cache` in their home; `None`: that belongs to another user.
     pub fn default_folder(environment: &Environment) -> Option<PathBuf> {
         let cache = cache_folder_of(|name| environment.get(std::ffi::OsStr::new(name)).cloned())?;
         Some(cache.join("ngmi").join("tables"))
     }
 
-    /// The table of `elf`, by `stamp` without a look at its contents.
+    /// The table of `elf`, found by `stamp` without reading the file's contents.
     ///
     /// # Errors
     /// When it has no table, or there is no memory.
@@ -103,19 +106,19 @@ impl Tables {
             Some(bytes) => bytes,
             None => input.compile()?.to_bytes(),
         };
-        // A table of what a file never held would look like any other, and stay in the cache.
+        // A table of wrong contents would look like any other, and stay in the cache.
         if elf.was_cut() {
             return Err(ElfError::Cut.into());
         }
         if let (Some(folder), Some(path)) = (&self.folder, &path) {
-            // A full disk costs the next recording some time, and nothing else.
+            // A full disk only slows down the next recording.
             let _ = if is_cached {
                 Ok(())
             } else {
                 store(folder, path, &bytes).and_then(|()| self.tidy(folder, bytes.len() as u64))
             };
             if let Some(stamped) = &stamped {
-                // One that was there is not to be trusted.
+                // An existing entry is not to be trusted.
                 let _ = fs::remove_file(stamped);
                 let _ = fs::hard_link(path, stamped);
             }
@@ -123,7 +126,7 @@ impl Tables {
         table_file(&bytes, is_cached)
     }
 
-    /// `size` more bytes are in the folder.
+    /// Notes that `size` more bytes are in the folder.
     fn tidy(&self, folder: &Path, size: u64) -> io::Result<()> {
         if self.stored.fetch_add(size, Ordering::Relaxed) + size > self.limit / UNTIDY {
             self.stored.store(0, Ordering::Relaxed);
@@ -152,7 +155,7 @@ fn hex(digest: &Digest) -> String {
     })
 }
 
-/// The folder is there, and only its owner, who we are, can write to it or put another in its place.
+/// Whether the folder exists, and only we, its owner, can write to it or replace it.
 fn is_ours(folder: &Path) -> bool {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     let us = Uid::effective().as_raw();
@@ -167,7 +170,8 @@ fn is_ours(folder: &Path) -> bool {
         })
 }
 
-/// The bytes of a cached table, checked; `None` if there are none to trust. `source`: what it has to be compiled from.
+/// The bytes of a cached table, checked; `None` if there are none to trust. `source`: what it must have been compiled
+/// from.
 fn cached(path: &Path, source: Option<&Digest>) -> Option<Vec<u8>> {
     let file = File::options()
         .read(true)
@@ -185,12 +189,12 @@ fn cached(path: &Path, source: Option<&Digest>) -> Option<Vec<u8>> {
     if source.is_some_and(|source| view.source != source) {
         return None;
     }
-    // The least recently used ones go first; a cache that can't be written to has no order.
+    // The least recently used ones are removed first; a read-only cache has no order.
     let _ = file.set_modified(SystemTime::now());
     Some(bytes)
 }
 
-/// Puts a table in its place in one step.
+/// Moves a table to its place in one step.
 fn store(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut fresh = tempfile::Builder::new()
         .permissions(Permissions::from_mode(0o600))
@@ -200,9 +204,9 @@ fn store(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes what was not used for longest until `limit` bytes are left; also what killed recordings left half-written.
+/// Removes the least recently used tables until `limit` bytes are left, and partial files of killed recordings.
 fn tidy(folder: &Path, limit: u64) -> io::Result<()> {
-    // A table and its stamps are names of one file: its bytes are freed with the last.
+    // A table and its stamps are names of one file: its bytes are freed with the last name.
     let mut files: BTreeMap<(SystemTime, u64), (u64, Vec<PathBuf>)> = BTreeMap::new();
     for entry in fs::read_dir(folder)?.flatten() {
         let Ok(meta) = entry.metadata() else { continue };
@@ -223,7 +227,7 @@ fn tidy(folder: &Path, limit: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// A memory file with these bytes that nobody can change, shrink or enlarge.
+/// A memory file with these bytes that can no longer be changed, shrunk or enlarged.
 fn sealed(bytes: &[u8]) -> io::Result<File> {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let mut memory = File::from(memfd_create("ngmi-table", flags)?);

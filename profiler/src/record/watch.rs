@@ -16,25 +16,25 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 use crate::capture::link::Link;
 use crate::capture::wire::Reply;
 
-/// One thing that happened.
+/// An event of the recording.
 #[derive(Debug)]
 pub enum Happening {
-    /// The capture half said something, perhaps with a descriptor.
+    /// The privileged helper sent a reply, perhaps with a descriptor.
     Reply(Box<Reply>, Option<File>),
-    /// The capture half is gone, or said something that is no reply.
+    /// The privileged helper is gone, or sent an invalid reply.
     CaptureGone(Option<anyhow::Error>),
-    /// Ctrl-C or another request to end; `by_terminal`: the command got it too.
+    /// Ctrl-C or another request to end; `by_terminal`: the command received it too.
     Interrupted {
-        /// Its number.
+        /// The signal number.
         signal: i32,
-        /// It came from the keyboard.
+        /// It was sent by the keyboard.
         by_terminal: bool,
     },
     /// The command ended.
     Exited(ExitStatus),
 }
 
-/// The queue of happenings.
+/// The queue of these events.
 #[derive(Debug)]
 pub struct Watch {
     sender: Sender<Happening>,
@@ -42,10 +42,11 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Starts to listen for signals. `on_signal` gets each one, with the time at which it came; it may decide not to return.
+    /// Starts to listen for signals. `on_signal` gets each one, with the time at which it arrived; it may decide not
+    /// to return.
     ///
     /// # Errors
-    /// When the signals can't be taken over.
+    /// When the signal handlers can't be installed.
     pub fn new(mut on_signal: impl FnMut(i32, Instant) + Send + 'static) -> Result<Self> {
         let (sender, receiver) = mpsc::channel();
         let mut signals = SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP]).context("listening for signals")?;
@@ -65,12 +66,12 @@ impl Watch {
 
     /// Whether there was a request to end, before anything else is listened to.
     pub fn is_interrupted(&self) -> bool {
-        // The signal that ended sudo at its question may be on its way to us still.
+        // The signal that ended sudo at its prompt may still be on its way to us.
         let soon = Instant::now() + Duration::from_millis(50);
         matches!(self.next(Some(soon)), Some(Happening::Interrupted { .. }))
     }
 
-    /// Listens to the capture half.
+    /// Listens to the privileged helper.
     pub fn replies(&self, link: Arc<Link>) {
         let queue = self.sender.clone();
         thread::spawn(move || {
@@ -88,7 +89,7 @@ impl Watch {
         });
     }
 
-    /// Waits for the command's end on a thread of its own.
+    /// Waits for the command's end on a separate thread.
     pub fn child(&self, mut child: Child) {
         let queue = self.sender.clone();
         thread::spawn(move || {
@@ -98,7 +99,7 @@ impl Watch {
         });
     }
 
-    /// The next happening; `None` when `deadline` passed first.
+    /// The next event; `None` when `deadline` passed first.
     pub fn next(&self, deadline: Option<Instant>) -> Option<Happening> {
         let Some(deadline) = deadline else {
             return self.receiver.recv().ok();
@@ -107,7 +108,7 @@ impl Watch {
         self.receiver.recv_timeout(patience).ok()
     }
 
-    /// The command's status, if it ends within `limit`; other happenings are dropped.
+    /// The command's status, if it ends within `limit`; other events are dropped.
     pub fn exit_within(&self, limit: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + limit;
         loop {
