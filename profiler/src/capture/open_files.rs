@@ -57,10 +57,10 @@ pub fn is_reached(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EMFILE)
 }
 
-/// Runs this test once more in a process of its own, which may have so many files open. True: this is that process.
+/// Runs this test again in a separate process with this limit of open files. True: this is that process.
 ///
 /// # Panics
-/// When it fails there.
+/// When the test fails there.
 #[cfg(test)]
 pub fn is_limited(test: &str, limit: u32) -> bool {
     const MARK: &str = "NGMI_TEST_LIMITED";

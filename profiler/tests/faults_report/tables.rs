@@ -275,7 +275,7 @@ fn the_account_closes_or_is_told() {
     assert!(
         !warnings(&closed)
             .iter()
-            .any(|warning| warning.contains("does not close"))
+            .any(|warning| warning.contains("do not reconcile"))
     );
     let text = text(&closed, 1);
     assert!(
@@ -296,7 +296,7 @@ fn the_account_closes_or_is_told() {
     assert!(
         !warnings(&report(&lower, &Selection::default()))
             .iter()
-            .any(|warning| warning.contains("does not close"))
+            .any(|warning| warning.contains("do not reconcile"))
     );
 
     lower.tables.threads[1].minor_faults = Some(1);

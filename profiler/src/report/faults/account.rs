@@ -1,4 +1,4 @@
-//! Reconciles recorded faults with the kernel's own counts, per thread. An account closes if the two agree.
+//! Reconciles recorded faults with the kernel's own counts, per thread.
 
 use serde::Serialize;
 

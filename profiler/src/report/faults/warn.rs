@@ -55,12 +55,12 @@ pub fn warnings(report: &FaultReport) -> Vec<String> {
     let tier = Tier::of(&report.recording);
     if account.negative > 0 {
         warnings.push(format!(
-            "the account does not close: more faults were recorded than the kernel counted (threads: {}); please report this with the event log",
+            "fault counts do not reconcile: more faults were recorded than the kernel counted (threads: {}); please report this with the event log",
             count(account.negative)
         ));
     } else if tier == Some(Tier::Fentry) && account.not_visible != 0 {
         warnings.push(format!(
-            "the account does not close: faults are missing ({}), but tier 1 should see all; please report this with the event log",
+            "fault counts do not reconcile: faults are missing ({}), but tier 1 should see all; please report this with the event log",
             count(account.not_visible.unsigned_abs())
         ));
     }
