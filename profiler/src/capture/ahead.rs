@@ -8,8 +8,8 @@ use std::thread;
 use aya::programs::{Program, ProgramError};
 use aya::{Btf, Ebpf};
 
-/// Threads that load programs. More take more of the kernel's memory and do not finish sooner: the slowest program
-/// takes a quarter of the total time.
+/// Threads that load programs. More take more of the kernel's memory and do not finish sooner: the longest program
+/// alone is a quarter of the total.
 const AT_ONCE: usize = 4;
 
 /// A program, and the tracepoint or function it attaches to.

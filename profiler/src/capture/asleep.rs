@@ -26,9 +26,9 @@ use crate::event::{At, Call, CallPath, Event, KernelStack, StackAhead, Stacks, W
 
 /// The program, and the type it iterates over.
 pub const PROGRAM: (&str, &str) = ("asleep", "task");
-/// The limit of a stack copy, in bytes: the number of threads is unlimited, memory is not.
+/// Bytes of all stack copies, at most: the number of threads is unlimited, memory is not.
 const COPIES_LIMIT: usize = 64 << 20;
-/// The limit of all copies, in bytes.
+/// Time limit for copying the memory of all threads.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A thread, and the part of its memory that the iterator can't read.

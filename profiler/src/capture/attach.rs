@@ -83,7 +83,7 @@ pub fn attach(mut ebpf: Ebpf, cpus: &[u32], nouns: Nouns) -> anyhow::Result<Hook
     }
     waits::watch(&mut ebpf, &btf, nouns.off_cpu, &mut status);
     if asleep.is_some() {
-        let remedy = "no action needed: where threads that already slept wait is left out (docs/waits.md)";
+        let remedy = "no action needed: the stacks of threads that already sleep are left out (docs/waits.md)";
         let result = asleep::load(&mut ebpf, &btf);
         status.push(with_remedy(hook("switch", "iter/task", result), remedy));
     }

@@ -42,7 +42,7 @@ impl Bounds {
     /// Sets the end, as [`Self::begin`] does the beginning.
     ///
     /// # Errors
-    /// As above.
+    /// When the kernel refuses the write.
     pub fn end(&mut self) -> anyhow::Result<Timestamp> {
         self.set(scope::END)
     }

@@ -138,7 +138,7 @@ fn privilege() -> Vec<HookStatus> {
         machine(one.name, refused, &remedy)
     };
     let limits = machine(
-        "other people's processes, -a, disks",
+        "other users' processes, -a, disks",
         Some(
             "with file capabilities, only your own processes that can't gain rights (no_new_privs) can be recorded"
                 .to_owned(),

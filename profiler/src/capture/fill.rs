@@ -11,8 +11,8 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::event::RingCost;
 
-/// The consumer's and the producer's position, each at the start of a page (kernel/bpf/ringbuf.c, `struct
-/// bpf_ringbuf`).
+/// The consumer's and the producer's position, each at the start of a page (`struct bpf_ringbuf` of
+/// kernel/bpf/ringbuf.c).
 pub struct Fill {
     memory: NonNull<u8>,
     page: usize,

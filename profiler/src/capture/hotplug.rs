@@ -32,7 +32,7 @@ pub struct Cpus {
     asked: Instant,
     /// How long each CPU's event has run, in ns.
     ran: FxHashMap<u32, u64>,
-    /// Listed CPUs that could not be sampled yet.
+    /// Some listed CPUs could not be sampled yet.
     waiting: bool,
 }
 

@@ -18,13 +18,13 @@ const ADDRESSES_LIMIT: usize = 1 << 20;
 /// The kernel addresses that samples hit.
 pub struct KernelAddresses {
     text: u64,
-    /// The base of the kernel's code.
+    /// The addresses to name.
     seen: FxHashSet<u64>,
 }
 
 impl KernelAddresses {
-    /// The address of `_text`. `None`: the kernel hides its addresses (`kernel.kptr_restrict`), and naming a frame
-    /// would reveal where the kernel is.
+    /// Finds the kernel's base address. `None`: the kernel hides its addresses (`kernel.kptr_restrict`), and naming a
+    /// frame would reveal them.
     pub fn new() -> io::Result<Option<Self>> {
         let text = find_text(BufReader::new(File::open(KALLSYMS)?))?;
         Ok(text.map(|text| Self {

@@ -185,7 +185,7 @@ fn parse_stat(text: &[u8], ticks_per_second: u64, suspended: u64) -> Option<Stat
     })
 }
 
-/// The program's path (cut like that in a record of exec) and its command line.
+/// The program's path (cut to the length that an exec record has) and its command line.
 pub fn program(pid: u32) -> (Vec<u8>, Vec<u8>) {
     use std::os::unix::ffi::OsStringExt as _;
     let path =

@@ -17,7 +17,7 @@ pub struct Room {
     gaps: Vec<(u32, u32)>,
     /// Runs that were freed, and when, oldest first.
     resting: std::collections::VecDeque<(Instant, Run)>,
-    /// End of the last run that was taken.
+    /// Version of the last run that was taken.
     version: u32,
 }
 

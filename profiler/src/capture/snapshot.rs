@@ -47,7 +47,7 @@ pub fn require_found(found: bool, pid: u32) -> anyhow::Result<()> {
 /// False: it is gone.
 fn take(drain: &mut Drain, pid: u32, program: bool) -> bool {
     let mut found = false;
-    // Its end has been reported already.
+    // Threads that are exiting: no report of their end follows.
     let mut over = FxHashSet::default();
     for _ in 0..ROUNDS {
         let threads = procfs::threads(pid).unwrap_or_default();

@@ -131,7 +131,6 @@ impl OpenBinaries {
 
     /// A path that opens the file now, even if its name has changed. For root it leads to the very file that was
     /// checked: the name may mean another one by the time that it is opened.
-    /// elsewhere by the time that it is opened.
     pub fn open_path(&self, id: FileId, path: &str, build_id: &[u8]) -> PathBuf {
         let by_descriptor = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         match self.passed.get(&id) {

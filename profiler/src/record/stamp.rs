@@ -44,7 +44,7 @@ impl Stamp {
             .duration_since(SystemTime::UNIX_EPOCH + changed)
             .ok()?;
         let mut text = format!("{} {} {} {changed:?}", meta.dev(), meta.ino(), meta.size());
-        // A device number without a device may mean another file system after the next boot.
+        // An anonymous device number may mean another file system after the next boot.
         if nix::sys::stat::major(meta.dev()) == 0 {
             text += &fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         }

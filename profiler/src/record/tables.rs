@@ -4,7 +4,6 @@
 //! A cached table is named by the hash of its source, since any file can claim a build id, and has a second name by
 //! the state of the file ([`Stamp`]). A table that is damaged, of another version, or that another user could have
 //! written is compiled again. The cache is best effort: without it everything works, but more slowly.
-//! everything works, but slower.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
