@@ -177,10 +177,10 @@ fn reason(entry: &Entry, room: usize) -> String {
             if long.chars().count() <= room { long } else { short }
         }
         Some(Why::Mapped(holders)) => format!("mapped by {}", counted(holders.count as u64, "process")),
-        Some(Why::Hidden) => "perhaps mapped by others".to_owned(),
+        Some(Why::Hidden) => "maybe mapped by others".to_owned(),
         Some(Why::Unwritten) => "is being written".to_owned(),
         Some(Why::NoRoom) => "not enough free memory".to_owned(),
-        Some(Why::Reclaimed) => "reclaimed for other files".to_owned(),
+        Some(Why::Reclaimed) => "reclaimed again".to_owned(),
         Some(Why::Failed(why)) => printable(why),
         None => "reason unknown".to_owned(),
     }

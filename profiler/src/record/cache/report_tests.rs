@@ -116,7 +116,7 @@ fn what_is_not_known_is_not_claimed() {
     let lines = lines(Wanted::Cold, &[sampled, unknown, closed]);
     assert!(!lines[0].contains("evicted"), "{lines:#?}");
     assert!(
-        lines[1].contains("~512 KiB") && lines[1].contains("perhaps mapped by others"),
+        lines[1].contains("~512 KiB") && lines[1].contains("maybe mapped by others"),
         "{lines:#?}"
     );
     let text = lines.join(" ");
