@@ -46,8 +46,8 @@ fn kill(mut recorder: ExactTouch) {
 #[test]
 fn a_recording_puts_it_back() {
     let machine = Machine::new();
-    let (mut one, told) = machine.begin();
-    assert_eq!((machine.setting(), told), (page_size(), None));
+    let (mut one, message) = machine.begin();
+    assert_eq!((machine.setting(), message), (page_size(), None));
     assert!(one.status().hook.contains("65536"), "{:?}", one.status());
     one.end().unwrap();
     assert_eq!(machine.setting(), USUAL);
@@ -70,8 +70,8 @@ fn a_recording_that_fails_puts_it_back() {
 fn the_last_of_several_puts_it_back() {
     let machine = Machine::new();
     let (mut one, _) = machine.begin();
-    let (mut other, told) = machine.begin();
-    assert_eq!((other.before, told), (USUAL, None));
+    let (mut other, message) = machine.begin();
+    assert_eq!((other.before, message), (USUAL, None));
     let (mut third, _) = machine.begin();
     one.end().unwrap();
     third.end().unwrap();
@@ -87,8 +87,8 @@ fn what_a_killed_one_left_is_put_back_and_told() {
     let machine = Machine::new();
     kill(machine.begin().0);
     assert_eq!(machine.setting(), page_size());
-    let told = machine.places().recover().unwrap().unwrap();
-    assert!(told.contains("restored to 65536"), "{told}");
+    let message = machine.places().recover().unwrap().unwrap();
+    assert!(message.contains("restored to 65536"), "{message}");
     assert_eq!((machine.setting(), machine.remembered().exists()), (USUAL, false));
     assert_eq!(machine.places().recover().unwrap(), None);
 }
@@ -97,8 +97,8 @@ fn what_a_killed_one_left_is_put_back_and_told() {
 fn the_next_recording_knows_what_it_was_before_the_killed_one() {
     let machine = Machine::new();
     kill(machine.begin().0);
-    let (mut next, told) = machine.begin();
-    assert!(told.unwrap().contains("killed"));
+    let (mut next, message) = machine.begin();
+    assert!(message.unwrap().contains("killed"));
     assert_eq!((next.before, machine.setting()), (USUAL, page_size()));
     next.end().unwrap();
     assert_eq!(machine.setting(), USUAL);

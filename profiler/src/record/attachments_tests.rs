@@ -202,11 +202,11 @@ fn what_there_is_no_room_for_is_left_out_and_counted() {
         Ok(())
     });
     assert_eq!(taken, [(0, 600), (2, 400)]);
-    let [told] = &*collected.problems else {
+    let [problem] = &*collected.problems else {
         panic!("{:?}", collected.problems);
     };
     for word in ["2 (2.50 kB)", "perf-1.map the first", "1 GiB", "-d"] {
-        assert!(told.contains(word), "{word}: {told}");
+        assert!(problem.contains(word), "{word}: {problem}");
     }
 }
 
