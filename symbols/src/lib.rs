@@ -7,7 +7,7 @@
 //! - [`server`]: answers the profiler's requests for symbols, sources and machine code.
 //! - [`home`]: the user's folders for cached and saved files.
 //! - [`kallsyms`], [`perf_map`], [`jitdump`]: names of addresses in the kernel and in code
-//! generated at run time.
+//!   generated at run time.
 //!
 //! Every file is untrusted: all lengths are limited, and damage costs names but never ends the
 //! program.

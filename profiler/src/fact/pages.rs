@@ -117,11 +117,15 @@ impl Pages {
         }
         let attempts = Attempts::of(fault);
         if attempts == Attempts::Several {
-            own.iter().for_each(|read| self.settle(*read));
+            for read in &own {
+                self.settle(*read);
+            }
         }
         self.mapped(tables, fault, if attempts == Attempts::One { &own } else { &[] });
         if attempts != Attempts::Several {
-            own.iter().for_each(|read| self.settle(*read));
+            for read in &own {
+                self.settle(*read);
+            }
         }
         for read in &own {
             self.note_read(*read, fault);

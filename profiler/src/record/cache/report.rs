@@ -176,7 +176,7 @@ fn reason(entry: &Entry, room: usize) -> String {
             let long = format!("{short} ({})", holders.pid);
             if long.chars().count() <= room { long } else { short }
         }
-        Some(Why::Mapped(holders)) => format!("mapped by {}", counted(holders.count as u64, "process")),
+        Some(Why::Mapped(holders)) => format!("mapped by {}", counted(u64::from(holders.count), "process")),
         Some(Why::Hidden) => "maybe mapped by others".to_owned(),
         Some(Why::Unwritten) => "is being written".to_owned(),
         Some(Why::NoRoom) => "not enough free memory".to_owned(),
