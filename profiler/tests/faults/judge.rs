@@ -211,7 +211,7 @@ impl Run {
         match row.latency_ns {
             None if self.tier.knows(Knows::Latency) && row.failed.is_none() => wrong.push("no latency".to_owned()),
             Some(_) if !self.tier.knows(Knows::Latency) => {
-                wrong.push("a latency that this tier cannot know".to_owned())
+                wrong.push("a latency that this tier cannot know".to_owned());
             }
             _ => {}
         }
