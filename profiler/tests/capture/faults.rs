@@ -299,7 +299,16 @@ fn what_is_not_asked_for_is_counted() {
             let more = not_visible(exit).unwrap();
             assert!(more >= 0, "{exit:?}");
             not_told += more.unsigned_abs().saturating_sub(1);
-            assert!(exit.faults.unwrap().filtered + skipped >= PAGES, "{exit:?}");
+            // Threads that fault at once hold the lock of their mappings: whether such a fault is in a file is left to
+            // the reader, and it is recorded.
+            let undecided = faults(&recording)
+                .into_iter()
+                .filter(|fault| fault.at.tid == exit.at.tid);
+            let undecided = undecided.filter(|fault| fault.vma.is_none()).count() as u64;
+            assert!(
+                exit.faults.unwrap().filtered + undecided + skipped >= PAGES,
+                "{mode:?}: {undecided}, {exit:?}"
+            );
         }
         assert!(
             not_told <= skipped,
