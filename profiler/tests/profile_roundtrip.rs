@@ -276,7 +276,7 @@ fn the_lint_finds_what_is_broken() {
             "PageFaultDisk.disk: not a number",
         ),
         ("/libs/0/breakpadId", "xyz".into(), "breakpadId can't be parsed"),
-        ("/meta/preprocessedProfileVersion", 55.into(), "format 55"),
+        ("/meta/preprocessedProfileVersion", 55.into(), "format version 55"),
     ];
     for (pointer, wrong, problem) in broken {
         let mut value = value.clone();

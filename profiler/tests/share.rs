@@ -338,7 +338,7 @@ fn too_large_is_refused_before_anything_is_read() {
     (&file).write_all(&[0x1f, 0x8b]).unwrap();
     file.set_len((150 << 20) + 1).unwrap();
     let output = place.ngmi("http://127.0.0.1:1", &["--yes", large.to_str().unwrap()]);
-    failed_with(&output, "151 MiB of at most 150");
+    failed_with(&output, "151 MiB, but the limit is 150 MiB");
     assert!(stderr(&output).contains("ngmi trim --from --to --process"));
 }
 
@@ -349,7 +349,7 @@ fn what_is_no_profile_is_refused() {
     fs::write(&no_profile, "hello").unwrap();
     failed_with(
         &place.ngmi("http://127.0.0.1:1", &["--yes", no_profile.to_str().unwrap()]),
-        "no profile",
+        "is not a profile",
     );
     let absent: &Path = &place.folder.path().join("absent\u{1b}[2J");
     // Escaped, not interpreted.
