@@ -233,7 +233,10 @@ fn the_process_itself_may_read_what_root_is_handed() {
     let folder = tempfile::tempdir().unwrap();
     mode(folder.path(), 0o755);
     let program = folder.path().join("program");
-    fs::copy("/bin/sleep", &program).unwrap();
+    // By another process: a child that a concurrent test forks meanwhile would inherit a writable descriptor, with which
+    // no program can be executed.
+    let copied = Command::new("cp").arg("/bin/sleep").arg(&program).status().unwrap();
+    assert!(copied.success());
     chown(&program, Some(BOB), Some(BOB)).unwrap();
     for (bits, may) in [(0o711, false), (0o755, true)] {
         mode(&program, bits);
