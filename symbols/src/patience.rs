@@ -42,6 +42,14 @@ struct LeftOut {
     files: Vec<PathBuf>,
 }
 
+impl LeftOut {
+    fn add(&mut self, path: PathBuf) {
+        if self.files.len() < NAMED && !self.files.contains(&path) {
+            self.files.push(path);
+        }
+    }
+}
+
 /// Signals that a file still responds.
 pub struct Progress(Sender<()>);
 
@@ -60,9 +68,7 @@ pub fn left_out() -> Vec<PathBuf> {
 /// Leaves out a file that did not respond to another process: it is not tried again, and is listed with the others.
 pub fn leave_out(path: &Path) {
     let mut left_out = LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner);
-    if left_out.files.len() < NAMED && !left_out.files.iter().any(|known| known == path) {
-        left_out.files.push(path.to_owned());
-    }
+    left_out.add(path.to_owned());
 }
 
 /// Performs an operation on the file at `path`.
@@ -99,9 +105,7 @@ pub fn patiently<T: Send + 'static>(
         let may_take = if left_out.steps < STEPS_OF_ALL { STEPS } else { 2 };
         if steps >= may_take {
             left_out.steps = left_out.steps.saturating_add(steps);
-            if left_out.files.len() < NAMED {
-                left_out.files.push(name);
-            }
+            left_out.add(name);
             return Err(no_answer());
         }
     }

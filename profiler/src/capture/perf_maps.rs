@@ -80,9 +80,9 @@ impl PerfMaps {
         let is_due = last || self.looked.is_none_or(|looked| looked.elapsed() >= INTERVAL);
         if is_due {
             self.looked = Some(Instant::now());
+            // A folder of a container that ended would keep its file system.
+            self.folders.retain(|_, folder| Rc::strong_count(folder) > 1);
         }
-        // A folder of a container that ended would keep its file system.
-        self.folders.retain(|_, folder| Rc::strong_count(folder) > 1);
         let free = self.compilers.iter_mut().filter(|compiler| compiler.asked.is_none());
         free.filter_map(|compiler| {
             let job = match &compiler.folder {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 pub use shelf::Kept;
 use shelf::{Form, Identity, Shelf, What};
-use symbols::elf::{Excerpt, Limits, excerpt};
+use symbols::elf::{Limits, excerpt};
 use symbols::patience::patiently;
 
 use super::anchors::Anchors;
@@ -126,11 +126,10 @@ impl Worker {
             None => Form::Nothing,
             Some(file) if what.is_growing() => Form::Growing(file),
             Some(file) => {
-                // Of the time before it is read.
-                let stamp = Stamp::of(&file);
-                let form = if self.may_hold(&file) {
+                let (form, stamp) = if self.may_hold(&file) {
                     lock(&self.shelf).held += 1;
-                    Form::Held(file)
+                    let stamp = Stamp::of(&file);
+                    (Form::Held(file), stamp)
                 } else {
                     self.copied(&mut what, file)
                 };
@@ -147,23 +146,22 @@ impl Worker {
         self.anchors.hold(file) && has_name(file) && lock(&self.shelf).held < HELD_LIMIT
     }
 
-    /// Copies a file, and closes it.
-    fn copied(&self, what: &mut What, file: File) -> Form {
+    /// Copies a file, and closes it. Returns also its stamp of the time before it was read.
+    fn copied(&self, what: &mut What, file: File) -> (Form, Option<Stamp>) {
         let (_, path) = what.place();
-        let copied = Identity::of(&file).and_then(|identity| Ok((identity, self.copy(path, file)?)));
-        match copied {
-            Ok((identity, (copy, excerpt))) => Form::Copied(copy, identity, excerpt),
+        match self.copy(path, file) {
+            Ok(copied) => copied,
             Err(error) => {
                 let why = lock(&self.shelf).lose(path, &error);
                 if let What::Mapped(mapped) = what {
                     mapped.problem = Some(why);
                 }
-                Form::Nothing
+                (Form::Nothing, None)
             }
         }
     }
 
-    fn copy(&self, path: &str, file: File) -> io::Result<(File, Excerpt)> {
+    fn copy(&self, path: &str, file: File) -> io::Result<(Form, Option<Stamp>)> {
         let (taken, count) = lock(&self.shelf).copied;
         let room = BYTES_LIMIT.saturating_sub(taken).min(FILE_LIMIT);
         if count >= COPIES_LIMIT || room == 0 {
@@ -173,17 +171,21 @@ impl Worker {
             );
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, limits));
         }
-        let limits = Limits {
-            bytes: room,
-            debug: DEBUG_LIMIT.min(room / 2),
-            // No other program finds it in memory for our having read it.
-            code: !has_name(&file),
-        };
         let copy = self.unnamed()?;
         let to = copy.try_clone()?;
-        let excerpt = patiently(Path::new(path), move |progress| excerpt(&file, &to, limits, progress))?;
+        let copied = patiently(Path::new(path), move |progress| {
+            let (identity, stamp) = (Identity::of(&file)?, Stamp::of(&file));
+            let limits = Limits {
+                bytes: room,
+                debug: DEBUG_LIMIT.min(room / 2),
+                // No other program finds it in memory for our having read it.
+                code: !has_name(&file),
+            };
+            Ok((identity, stamp, excerpt(&file, &to, limits, progress)?))
+        });
+        let (identity, stamp, excerpt) = copied?;
         lock(&self.shelf).copied = (taken + excerpt.bytes, count + 1);
-        Ok((copy, excerpt))
+        Ok((Form::Copied(copy, identity, excerpt), stamp))
     }
 
     fn unnamed(&self) -> io::Result<File> {
@@ -204,7 +206,7 @@ impl Worker {
             let form = match form {
                 Form::Held(file) => {
                     lock(&self.shelf).held -= 1;
-                    self.copied(&mut what, file)
+                    self.copied(&mut what, file).0
                 }
                 Form::Growing(file) => self.written(what.place().1, file).map_or(Form::Nothing, Form::Written),
                 other => other,

@@ -220,9 +220,9 @@ fn expected(path: &Path) -> Option<(FileId, Opened)> {
     let own = path.to_owned();
     let opened = patiently(path, move |_| {
         let file = open_regular(&own)?;
-        Ok((file.metadata()?, file))
+        Ok((file.metadata()?, Stamp::of(&file), file))
     });
-    let (metadata, file) = opened.ok()?;
+    let (metadata, stamp, file) = opened.ok()?;
     let number = |number: u64| u32::try_from(number).ok();
     let id = FileId {
         major: number(major(metadata.dev()))?,
@@ -230,7 +230,6 @@ fn expected(path: &Path) -> Option<(FileId, Opened)> {
         inode: metadata.ino(),
         generation: 0,
     };
-    let stamp = Stamp::of(&file);
     Some((id, Opened::new(file, stamp)?))
 }
 
