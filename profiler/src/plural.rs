@@ -33,6 +33,15 @@ pub fn agreeing(number: u64, noun: &str) -> String {
     }
 }
 
+/// What follows the named one of several: `, and 3 more threads`; empty if there are no others.
+pub fn and_more(others: usize, noun: &str) -> String {
+    let others = others as u64;
+    if others == 0 {
+        return String::new();
+    }
+    format!(", and {} more {}", count(others), agreeing(others, noun))
+}
+
 /// A loss and how often it happened, for people: `1 context switch missed`. `name` is [`Loss::name`], by which event
 /// logs and profiles know it; one that this version does not know follows its count unchanged.
 pub fn loss(name: &str, number: u64) -> String {
@@ -84,6 +93,9 @@ mod tests {
         assert_eq!(counted(1_234_567, "entry"), "1,234,567 entries");
         assert_eq!(counted(3, "delay"), "3 delays");
         assert_eq!(counted(3, "switch"), "3 switches");
+        assert_eq!(and_more(0, "thread"), "");
+        assert_eq!(and_more(1, "thread"), ", and 1 more thread");
+        assert_eq!(and_more(1200, "thread"), ", and 1,200 more threads");
     }
 
     #[test]

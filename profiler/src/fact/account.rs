@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Recording, Tables, ThreadId};
 use crate::event::EXACT_TOUCH;
-use crate::plural::{self, agreeing};
+use crate::plural::and_more;
 
 /// Which hooks recorded page faults (docs/page-faults.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -144,14 +144,7 @@ impl AccountCheck {
     pub fn problem(&self, tables: &Tables) -> Option<String> {
         let worst = self.open.iter().max_by_key(|open| open.difference.unsigned_abs())?;
         let tid = tables.threads.get(worst.thread.index()).map_or(0, |thread| thread.tid);
-        let more = match self.open.len() - 1 {
-            0 => String::new(),
-            others => format!(
-                ", and {} more {}",
-                plural::count(others as u64),
-                agreeing(others as u64, "thread")
-            ),
-        };
+        let more = and_more(self.open.len() - 1, "thread");
         let (count, what) = (
             worst.difference.unsigned_abs(),
             if worst.difference < 0 { "too many" } else { "missing" },

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{FactSink, Mark, SampleFact, Tables, Thread, ThreadId, WaitFact};
 use crate::addr::{Timestamp, ns};
-use crate::plural::{agreeing, count};
+use crate::plural::and_more;
 
 /// One in this many parts of a lifetime may be missing.
 const PART: u64 = 1000;
@@ -162,14 +162,7 @@ impl LifetimeCheck {
     pub fn problem(&self, tables: &Tables) -> Option<String> {
         let worst = self.open.iter().max_by_key(|open| open.difference_ns.unsigned_abs())?;
         let tid = tables.threads.get(worst.thread.index()).map_or(0, |thread| thread.tid);
-        let more = match self.open.len() - 1 {
-            0 => String::new(),
-            others => format!(
-                ", and {} more {}",
-                count(others as u64),
-                agreeing(others as u64, "thread")
-            ),
-        };
+        let more = and_more(self.open.len() - 1, "thread");
         let what = if worst.difference_ns < 0 { "missing" } else { "too much" };
         let ms = worst.difference_ns.unsigned_abs() as f64 / 1e6;
         Some(format!(

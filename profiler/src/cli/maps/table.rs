@@ -7,7 +7,8 @@ use super::name;
 use crate::capture::maps::Way;
 use crate::cli::terminal::{out, plain};
 use crate::event::Mapping;
-use crate::report::text::{count, escaped, fit_end};
+use crate::plural::counted;
+use crate::report::text::{escaped, fit_end};
 
 /// Width of the table in columns.
 const WIDTH: usize = 80;
@@ -30,9 +31,8 @@ pub fn mappings(way: Way, mappings: &[Mapping]) -> Result<()> {
     let total = mappings
         .iter()
         .fold(0_u64, |sum, mapping| sum.saturating_add(mapping.len));
-    let number = count(mappings.len() as u64);
-    let noun = if mappings.len() == 1 { "mapping" } else { "mappings" };
-    out(format_args!("{number} {noun}, {}; read by {}", size(total), name(way)))
+    let number = counted(mappings.len() as u64, "mapping");
+    out(format_args!("{number}, {}; read by {}", size(total), name(way)))
 }
 
 fn row(mapping: &Mapping) -> String {

@@ -10,6 +10,7 @@ use symbols::elf::Excerpt;
 use super::DEBUG_LIMIT;
 use crate::capture::files::open_without_links;
 use crate::capture::wire::{Mapped, PerfMap};
+use crate::plural::counted;
 use crate::record::attachments::is_written;
 use crate::report::text::bytes;
 
@@ -132,12 +133,12 @@ impl Shelf {
         if self.lost.0 > 0 {
             let (count, first) = &self.lost;
             kept.notes
-                .push(format!("{} could not be kept: {first}", number_of_files(*count)));
+                .push(format!("{} could not be kept: {first}", counted(*count, "file")));
         }
         if let Some((path, size)) = without_lines.first() {
             kept.notes.push(format!(
                 "{} went away with more debug information than is copied of one ({}): functions have names but no lines; {path} ({}) is the first",
-                number_of_files(without_lines.len() as u64),
+                counted(without_lines.len() as u64, "file"),
                 bytes(DEBUG_LIMIT),
                 bytes(*size)
             ));
@@ -153,12 +154,4 @@ fn again(path: &str, identity: Identity, excerpt: Excerpt) -> Option<File> {
     }
     let file = symbols::open_patiently(Path::new(path), open_without_links).ok()?;
     (Identity::of(&file).ok()? == identity).then_some(file)
-}
-
-fn number_of_files(count: u64) -> String {
-    if count == 1 {
-        "1 file".to_owned()
-    } else {
-        format!("{count} files")
-    }
 }

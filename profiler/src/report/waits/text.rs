@@ -74,8 +74,8 @@ fn head(report: &WaitReport) -> Vec<String> {
     if account.threads > 0 {
         let known = account.on_ns.saturating_add(account.off_ns);
         lines.push(format!(
-            "{} = {} on + {} off CPU: {} of {}",
-            format_args!("lifetime of {}", counted(account.threads, "thread")),
+            "lifetime of {} = {} on + {} off CPU: {} of {}",
+            counted(account.threads, "thread"),
             duration(account.on_ns),
             duration(account.off_ns),
             percent(known, account.life_ns),
