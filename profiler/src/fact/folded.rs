@@ -1,35 +1,35 @@
-//! Facts that the profile's budget has as sums only.
+//! Facts that exceeded the profile's budget, as sums.
 
 use serde::{Deserialize, Serialize};
 
 use super::ThreadId;
 use super::fault::{FaultClass, MappedFileId};
 
-/// Faults of one thread that the profile's budget had no room for one by one: the shortest minor ones go first.
+/// Faults of one thread that exceeded the profile's budget: the shortest minor ones are folded first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoldedFaults {
-    /// Whose.
+    /// The thread.
     pub thread: ThreadId,
-    /// Which.
+    /// Their class.
     pub class: FaultClass,
     /// The kernel counts them as major.
     pub major: bool,
-    /// How many.
+    /// Number of faults.
     pub faults: u64,
-    /// Sum of [`FaultFact::time`], in ns.
+    /// Sum of [`FaultFact::time`](super::FaultFact::time), in ns.
     pub time: u64,
     /// Pages that were read into the page cache meanwhile.
     pub pages_read: u64,
 }
 
-/// Pages of one file that the profile's budget had no room for run by run.
+/// Reads of one file's pages that exceeded the profile's budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoldedReads {
     /// The file.
     pub file: MappedFileId,
     /// Within page faults; else by system calls.
     pub in_fault: bool,
-    /// How many [`PagesReadFact`]s.
+    /// Number of [`PagesReadFact`](super::PagesReadFact)s.
     pub runs: u64,
     /// Their pages.
     pub pages: u64,

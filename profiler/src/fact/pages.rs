@@ -42,6 +42,7 @@ const MAX_READS: usize = 1 << 21;
 const MAX_AROUND: u32 = 512;
 /// Pages of fault-around's window unless it was changed (`fault_around_bytes`).
 const USUAL_AROUND: u32 = 16;
+
 /// What a fault under way has read.
 #[derive(Debug, Clone, Copy)]
 struct Pending {

@@ -205,7 +205,6 @@ pub struct RequestKind {
 
 /// How much of a request was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
 pub enum RequestCoverage {
     /// All of it.
     #[default]
@@ -217,6 +216,11 @@ pub enum RequestCoverage {
     /// It was in progress when the recording ended.
     #[serde(rename = "no-end")]
     EndMissed,
+}
+
+impl RequestCoverage {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Full, Self::StartMissed, Self::EndMissed];
 }
 
 /// Requests of one device that exceeded the profile's budget: the smallest are folded first.

@@ -72,7 +72,6 @@ fn parts(reason: WaitReason, off: Duration, queued: Duration) -> impl Iterator<I
 
 /// How completely a wait was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
 pub enum Coverage {
     /// All of it.
     #[default]
@@ -87,6 +86,11 @@ pub enum Coverage {
     /// It was in progress when the recording ended.
     #[serde(rename = "no-end")]
     EndMissed,
+}
+
+impl Coverage {
+    /// All of them; their positions are written to profiles.
+    pub const ALL: [Self; 4] = [Self::Full, Self::StackReused, Self::StartMissed, Self::EndMissed];
 }
 
 /// The system call that a thread waited in.

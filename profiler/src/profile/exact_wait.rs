@@ -32,7 +32,7 @@ pub struct RawWait(
     u32,
     /// Index in [`WaitReason::ALL`].
     usize,
-    /// Index in [`COVERAGES`], and whether the wait was within a page fault.
+    /// Index in [`Coverage::ALL`], and whether the wait was within a page fault.
     (usize, bool),
     Option<RawCall>,
     Option<RawWaker>,
@@ -46,13 +46,6 @@ struct RawCall(u32, String, Option<u32>, Option<String>);
 /// by an interrupt.
 #[derive(Debug, Serialize, Deserialize)]
 struct RawWaker(Big, u32, u32, Option<u32>, Option<u32>, Option<bool>);
-
-const COVERAGES: [Coverage; 4] = [
-    Coverage::Full,
-    Coverage::StackReused,
-    Coverage::StartMissed,
-    Coverage::EndMissed,
-];
 
 impl RawWait {
     /// Converts a wait of the thread that the section belongs to.
@@ -69,7 +62,7 @@ impl RawWait {
             RawWaker(time, waker.pid, waker.tid, thread, row(waker.stack), waker.by_interrupt)
         });
         let place = |found: Option<usize>| found.unwrap_or(0);
-        let coverage = place(COVERAGES.iter().position(|coverage| *coverage == wait.coverage));
+        let coverage = place(Coverage::ALL.iter().position(|coverage| *coverage == wait.coverage));
         Self(
             Big(wait.start.0.saturating_sub(zero.0)),
             big(length),
@@ -143,7 +136,7 @@ impl RawWait {
             reason: *WaitReason::ALL.get(*reason).ok_or_else(damaged)?,
             call,
             waker,
-            coverage: *COVERAGES.get(*coverage).ok_or_else(damaged)?,
+            coverage: *Coverage::ALL.get(*coverage).ok_or_else(damaged)?,
             in_fault: *in_fault,
         })
     }

@@ -2,8 +2,7 @@
 
 use crate::{expect_none, has_extension, mentions, sources};
 
-/// Words that plain English does not use as this project's texts once did, and what to write. A trailing space keeps
-/// the phrase from matching a longer one.
+/// Words that plain English does not use as this project's texts once did, and what to write.
 const ODD_WORDS: &[(&str, &str)] = &[
     ("told", "shown, printed, reported"),
     ("tell", "show, print, report, distinguish"),
@@ -116,12 +115,13 @@ fn texts_are_plain_english() {
     for source in texts {
         for (line, number) in source.text.lines().zip(1..) {
             let lower = line.to_lowercase();
+            let texts = prose(&source.path, &lower);
             for (word, better) in ODD_WORDS {
                 // Sanitizing replaces people's names by it.
                 if *word == "somebody" && (source.path.contains("sanitize") || line.contains("/somebody")) {
                     continue;
                 }
-                if prose(&source.path, &lower).iter().any(|text| mentions(text, word)) {
+                if texts.iter().any(|text| mentions(text, word)) {
                     odd.push(format!("{}:{number}: \"{word}\": write {better}", source.path));
                 }
             }

@@ -14,11 +14,6 @@ use crate::report::sorted::{Merge, Row, SideTable};
 
 /// Encodes a missing value.
 const NONE: u32 = u32::MAX;
-const COVERAGES: [RequestCoverage; 3] = [
-    RequestCoverage::Full,
-    RequestCoverage::StartMissed,
-    RequestCoverage::EndMissed,
-];
 const SOURCES: [BioSource; 6] = [
     BioSource::Unknown,
     BioSource::Cache,
@@ -44,7 +39,7 @@ pub(super) struct RequestRow {
     error: i32,
     /// Number of part rows that belong to the request.
     parts: u32,
-    /// Index into [`Operation::ALL`]; `coverage` is an index into [`COVERAGES`].
+    /// Index into [`Operation::ALL`]; `coverage` is an index into [`RequestCoverage::ALL`].
     operation: u8,
     coverage: u8,
     /// Bit set in the layout of [`RequestRow::flags`].
@@ -121,7 +116,7 @@ impl RequestRow {
             error: request.error,
             parts: u32::try_from(request.bios.len()).unwrap_or(u32::MAX),
             operation: place(&Operation::ALL, &request.operation),
-            coverage: place(&COVERAGES, &request.coverage),
+            coverage: place(&RequestCoverage::ALL, &request.coverage),
             flags: Self::flags(request),
             rest: [0; 5],
         }
@@ -163,7 +158,7 @@ impl RequestRow {
             depth: self.depth,
             error: self.error,
             requeues: self.requeues,
-            coverage: among(&COVERAGES, self.coverage),
+            coverage: among(&RequestCoverage::ALL, self.coverage),
             bio_only: has(1),
             bios: Vec::new(),
         }

@@ -11,7 +11,7 @@ prop_compose! {
         // Many start at the same time.
         (start, end, sector) in (0..4_u64, 4..8_u64, 0..3_u64),
         (device, bytes, depth, requeues, error) in (0..2_u32, any::<u32>(), any::<u32>(), any::<u32>(), any::<i32>()),
-        (operation, coverage) in (0..Operation::ALL.len(), 0..COVERAGES.len()),
+        (operation, coverage) in (0..Operation::ALL.len(), 0..RequestCoverage::ALL.len()),
         [scheduled, bio_only, read_ahead, sync, metadata, fua] in any::<[bool; 6]>(),
         times in any::<(Option<u64>, Option<u64>)>(),
         bios in prop::collection::vec(bio(), 0..4),
@@ -26,7 +26,7 @@ prop_compose! {
             queued: times.0.map(Duration::from_nanos),
             service: times.1.map(Duration::from_nanos),
             scheduled, depth, error, requeues,
-            coverage: COVERAGES[coverage],
+            coverage: RequestCoverage::ALL[coverage],
             bio_only, bios,
         }
     }

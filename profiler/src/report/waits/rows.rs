@@ -17,12 +17,6 @@ use crate::report::sorted::{self, Ordered, Scratch, Sorted};
 
 /// Encodes a missing value.
 const NONE: u32 = u32::MAX;
-const COVERAGES: [Coverage; 4] = [
-    Coverage::Full,
-    Coverage::StackReused,
-    Coverage::StartMissed,
-    Coverage::EndMissed,
-];
 /// Limit of system calls distinguished by their file; calls beyond it have no known file.
 const MAX_CALLS: usize = 1 << 18;
 /// Encodings of the waker: none recorded; or a waker, for which an interrupt is unknown, false or true.
@@ -57,7 +51,7 @@ pub(super) struct Row {
     waker_tid: u32,
     waker_thread: u32,
     waker_stack: u32,
-    /// Index into [`WaitReason::ALL`]; `coverage` and `waker` are indices into [`COVERAGES`] and [`WAKERS`].
+    /// Index into [`WaitReason::ALL`]; `coverage` and `waker` are indices into [`Coverage::ALL`] and [`WAKERS`].
     reason: u8,
     coverage: u8,
     waker: u8,
@@ -115,7 +109,7 @@ impl Rows {
             waker_thread: waker.and_then(|waker| waker.thread).map_or(NONE, |thread| thread.0),
             waker_stack: waker.and_then(|waker| waker.stack).map_or(NONE, StackId::number),
             reason: place(&WaitReason::ALL, &wait.reason),
-            coverage: place(&COVERAGES, &wait.coverage),
+            coverage: place(&Coverage::ALL, &wait.coverage),
             waker: place(&WAKERS, &waker.map(|waker| waker.by_interrupt)),
             in_fault: wait.in_fault.into(),
             rest: 0,
@@ -168,7 +162,7 @@ impl Rows {
                 stack: stack(row.waker_stack),
                 by_interrupt,
             }),
-            coverage: among(&COVERAGES, row.coverage),
+            coverage: among(&Coverage::ALL, row.coverage),
             in_fault: row.in_fault != 0,
         }
     }
@@ -263,7 +257,7 @@ mod tests {
                 waker: waker.map(|(time, (pid, tid), thread, by_interrupt)| WakerFact {
                     time: Timestamp(time), pid, tid, thread: thread.map(ThreadId), stack: thread.map(StackId::new), by_interrupt,
                 }),
-                coverage: COVERAGES[coverage],
+                coverage: Coverage::ALL[coverage],
                 in_fault,
             }
         }
