@@ -1,8 +1,10 @@
-// What a program can see of how it was started: everything that a recorder in its place could have left changed. One fact a line, "name<tab>value".
+// Lists what a program sees of how it was started, to find anything that a recorder changed. One fact per line,
+// "name<tab>value".
 //
-//   alone FILE [FOLDER]: writes the facts to FILE; those about mounts are of the machine's own and of what is below FOLDER.
+//   alone FILE [FOLDER]: writes the facts to FILE; those about mounts cover the machine's mounts and those below
+//   FOLDER.
 //
-// What differs from one run to the next by itself is left out: numbers of processes, times, sizes of memory, pipes' inodes.
+// Left out is what differs between any two runs: process ids, times, memory sizes, inodes of pipes.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -49,13 +51,13 @@ static void link_fact(const char *name, const char *path) {
     char target[4096];
     ssize_t length = readlink(path, target, sizeof target - 1);
     target[length < 0 ? 0 : length] = 0;
-    // A pipe's or socket's number is each run's own.
+    // The inode number of a pipe or socket differs in each run.
     if (!strncmp(target, "pipe:", 5) || !strncmp(target, "socket:", 7))
         *strchr(target, ':') = 0;
     fact(name, "%s", length < 0 ? strerror(errno) : target);
 }
 
-// The lines of a file, one fact each; with `wanted` only those that begin with one of these words.
+// Writes the lines of a file, one fact each; with `wanted`, only lines that begin with one of these words.
 static void lines(const char *name, const char *path, const char *const *wanted) {
     char line[65536];
     FILE *file = fopen(path, "re");
@@ -78,7 +80,7 @@ static void lines(const char *name, const char *path, const char *const *wanted)
 
 static void descriptors(void) {
     char path[64], name[64], line[256];
-    // The directory's own descriptor is the lowest that is free, as it is in a bare run.
+    // The directory's descriptor is the lowest free number, as in a bare run.
     DIR *folder = opendir("/proc/self/fd");
     for (struct dirent *entry; (entry = readdir(folder));) {
         int number = atoi(entry->d_name);
@@ -159,7 +161,7 @@ static void scheduling(void) {
         fact("sched_attr", "%d %x", word, attributes[word]);
     fact("ioprio", "%ld", syscall(SYS_ioprio_get, 1, 0));
     fact("timer slack", "%d", prctl(PR_GET_TIMERSLACK));
-    int nice = 0; // the group's number is each session's own
+    int nice = 0; // the number of the group differs in each session
     FILE *group = fopen("/proc/self/autogroup", "re");
     if (group && fscanf(group, "%*s nice %d", &nice) == 1)
         fact("autogroup", "nice %d", nice);
@@ -218,7 +220,7 @@ static void kernels_lists(const char *folder) {
     while (mounts && fgets(line, sizeof line, mounts)) {
         char point[4096];
         line[strcspn(line, "\n")] = 0;
-        // Others come and go with what else runs on the machine.
+        // Other lines change with what else runs on the machine.
         if (sscanf(line, "%*s %*s %*s %*s %4095s", point) == 1 &&
             (!strcmp(point, "/") || !strncmp(point, "/sys", 4) || !strncmp(point, "/proc", 5) || !strncmp(point, "/dev", 4) ||
              (folder && !strncmp(point, folder, strlen(folder)))))
@@ -233,7 +235,7 @@ static void kernels_lists(const char *folder) {
     }
 }
 
-// Whether a file system that holds no program can be taken away at once.
+// Mounts and unmounts a file system without programs; reports whether each succeeds at once.
 static void mounted(const char *folder) {
     char path[4096];
     snprintf(path, sizeof path, "%s/mounted", folder);

@@ -1,8 +1,8 @@
-// A file system that stands still: it holds one file, answers while the program in it runs, and never afterwards.
+// A file system that stops answering: it holds one file and answers only while the program in it runs.
 //
-// standstill FILE FOLDER NOTE ARGUMENTS...: mounts a file system (FUSE) at FOLDER in a mount namespace of its own, with FILE in it as
-// "program", and runs it with ARGUMENTS. Then the file system's process, whose number is in NOTE, does nothing any more.
-// With STANDSTILL=open in the environment it never answers who opens the file once it runs, and all else.
+// standstill FILE FOLDER NOTE ARGUMENTS...: mounts a file system (FUSE) at FOLDER in a separate mount namespace, with
+// FILE in it as "program", and runs it with ARGUMENTS. Then the server process (its id is in NOTE) stops answering.
+// With STANDSTILL=open in the environment the server answers everything but requests to open the file once it runs.
 // Exit status 77: this machine has no FUSE.
 #include "onefile.h"
 

@@ -1,4 +1,5 @@
-//! The program is left alone: what it sees of how it was started is what it sees without a recorder, but for what is listed here with its reason.
+//! The program is left alone: it sees the same start conditions with and without a recorder. Each exception is listed
+//! here with its reason.
 
 use std::os::unix::fs::chown;
 use std::path::Path;
@@ -11,22 +12,25 @@ use crate::terminal::in_terminal;
 
 const NOBODY: u32 = 65534;
 
-/// Facts that differ, as they begin, and why they have to.
+/// Prefixes of facts that must differ, and why.
 const INHERENT: &[(&str, &str)] = &[
-    ("parent\t", "the recorder starts the program, and waits for it"),
+    ("parent\t", "the recorder starts the program and waits for it"),
     (
         "environment\tMOZ_USE_PERFORMANCE_MARKER_FILE=",
-        "asks a Firefox for its own markers (docs/profile.md)",
+        "requests markers from Firefox (docs/profile.md)",
     ),
-    ("environment\tMOZ_PERFORMANCE_MARKER_DIR=", "where it writes them"),
-    ("environment\t_=", "a shell's own, which names what that shell started"),
+    (
+        "environment\tMOZ_PERFORMANCE_MARKER_DIR=",
+        "the folder where Firefox writes its markers",
+    ),
+    ("environment\t_=", "set by a shell: the name of the program it started"),
 ];
 
-/// What shells and their tools change for what they start.
+/// Settings that shells and their tools change for the programs they start.
 const SURROUNDINGS: &str = "trap '' HUP INT PIPE USR1 RTMIN; umask 027; ulimit -c 0; ulimit -n 500; exec 7</etc/passwd 8>/dev/null; \
                             exec nice -n 3 ionice -c 2 -n 6 taskset -c 0 choom -n 50 -- \"$0\" \"$@\"";
 
-/// What the program wrote, in order.
+/// The facts that the program wrote to `path`, sorted.
 fn facts(path: &Path) -> Vec<String> {
     let text = ngmi::read_lossy(path);
     let mut facts: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -35,7 +39,7 @@ fn facts(path: &Path) -> Vec<String> {
     facts
 }
 
-/// Holds what the recorded program saw against what the other one did.
+/// Compares the facts of the recorded program with those of the bare run.
 #[track_caller]
 fn expect_the_same(bare: &Path, recorded: &Path) {
     let (bare, recorded) = (facts(bare), facts(recorded));
@@ -51,7 +55,8 @@ fn expect_the_same(bare: &Path, recorded: &Path) {
     assert!(recorded.iter().any(|fact| fact == "parent\tngmi"));
 }
 
-/// Runs `command` and keeps what the program wrote to `facts` in `folder` as `bare`. The standard descriptors are those of a run of [`Ngmi`].
+/// Runs `command` in `folder` and renames the file `facts` that the program wrote to `bare`. The standard descriptors
+/// are those of a run of [`Ngmi`].
 fn run_bare(mut command: Command, folder: &Path) {
     let file = |name: &str| std::fs::File::create(folder.join(name)).unwrap();
     let status = command
@@ -65,12 +70,12 @@ fn run_bare(mut command: Command, folder: &Path) {
     std::fs::rename(folder.join("facts"), folder.join("bare")).unwrap();
 }
 
-/// The program's own words: where it writes, and where it mounts.
+/// The program's arguments: the file that it writes, and the folder below which it mounts.
 fn words(folder: &Path) -> [String; 2] {
     ["facts".to_owned(), folder.display().to_string()]
 }
 
-/// In surroundings of which each is another one than usual.
+/// Runs with the usual settings, and with each of them changed.
 #[test]
 fn roots_program_sees_what_it_sees_without() {
     needs_capture!();
@@ -105,7 +110,7 @@ fn a_persons_program_under_sudo_sees_what_it_sees_without() {
     expect_the_same(&outcome.file("bare"), &outcome.file("facts"));
 }
 
-/// A shell leads the session, as in a window of a person's.
+/// A shell leads the session, as in a user's terminal window.
 #[test]
 fn a_program_in_a_terminal_sees_what_it_sees_without() {
     needs_capture!();
@@ -122,12 +127,12 @@ fn a_program_in_a_terminal_sees_what_it_sees_without() {
         };
         let end = Instant::now() + Duration::from_mins(2);
         while child.try_wait().unwrap().is_none() {
-            assert!(Instant::now() < end, "it does not end");
+            assert!(Instant::now() < end, "the program did not end within two minutes");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
     let at = |name| place.path().join(name);
-    // Where it writes is in its words.
+    // The two runs differ in the name of the output file, which is an argument.
     for name in ["bare", "recorded"] {
         let text = ngmi::read_lossy(&at(name)).replace("argument\tbare", "argument\trecorded");
         std::fs::write(at(name), text).unwrap();
@@ -135,7 +140,7 @@ fn a_program_in_a_terminal_sees_what_it_sees_without() {
     expect_the_same(&at("bare"), &at("recorded"));
 }
 
-/// How nice each thread of a process is (proc(5): the 19th word of `stat`).
+/// The nice value of each thread of a process (proc(5): field 19 of `stat`).
 fn nice(pid: u32) -> Vec<i32> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task"))
         .into_iter()
@@ -146,25 +151,25 @@ fn nice(pid: u32) -> Vec<i32> {
     words.collect()
 }
 
-/// Neither the program nor the user's half has anything of it.
+/// The program and the recorder keep the nice value that they were started with.
 #[test]
 fn the_privileged_half_alone_has_a_better_place() {
     needs_capture!();
     let allowed = Command::new("nice").args(["-n", "-10", "nice"]).output().unwrap();
     let own = nice(std::process::id())[0];
     if allowed.stdout.trim_ascii() != (own - 10).to_string().as_bytes() {
-        skip("no right to a better place (CAP_SYS_NICE)");
+        skip("no right to raise the priority (CAP_SYS_NICE)");
         return;
     }
     let mut running = Ngmi::record().program(Oracle::c("burn").path, ["1500"]).start();
     let recorder = running.pid().as_raw().unsigned_abs();
     let words = |pid: u32, name: &str| procfs::command_line(pid).iter().any(|word| word == name);
     let of = |name: &str| procfs::descendants(recorder).into_iter().find(|&pid| words(pid, name));
-    // Before it is the command it has words of ngmi's before that.
+    // Until it executes the command, its arguments begin with those of `ngmi __exec`.
     let command = || of("1500").filter(|&pid| !words(pid, "__exec"));
     running.wait_until("the command", |_| command().is_some());
     let (capture, opener) = (of("__capture").unwrap(), of("__open").unwrap());
-    running.wait_until("its place", |_| nice(capture)[0] == -10 && nice(opener) == [-10]);
+    running.wait_until("the nice values", |_| nice(capture)[0] == -10 && nice(opener) == [-10]);
     for pid in [recorder, command().unwrap()] {
         assert!(nice(pid).iter().all(|&nice| nice == own), "{pid}: {:?}", nice(pid));
     }

@@ -1,4 +1,4 @@
-//! File systems, files and their space are as free while a recording goes on as they would be without it.
+//! During a recording, file systems can be unmounted and files deleted as without one.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::harness::skip::{needs_capture, skip};
 use crate::harness::{Ngmi, Oracle, Outcome, Profile, ngmi, procfs, said};
 
-/// A folder that recorded scripts mount something at.
+/// A mount point for recorded scripts; unmounts it when dropped.
 struct Mountable(tempfile::TempDir);
 
 impl Mountable {
@@ -19,7 +19,7 @@ impl Mountable {
         self.0.path()
     }
 
-    /// Mounts it now; false: this machine refuses.
+    /// Mounts a tmpfs; false if this machine refuses.
     fn mount(&self) -> bool {
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "none"]).arg(self.path());
@@ -29,12 +29,12 @@ impl Mountable {
 
 impl Drop for Mountable {
     fn drop(&mut self) {
-        // Fails where nothing is left mounted.
+        // Fails if nothing is mounted any more.
         let _ = Command::new("umount").arg("-l").arg(self.path()).output();
     }
 }
 
-/// Records a script, with words for `$1` and so on. It may need programs that only root finds.
+/// Records a shell script with `words` as `$1` and so on. Its `PATH` includes the folders of system programs.
 fn script<'w>(ngmi: Ngmi, script: &str, words: impl IntoIterator<Item = &'w Path>) -> Outcome {
     let script = format!("PATH=$PATH:/usr/sbin:/sbin; {script}");
     let words = words.into_iter().map(Path::to_path_buf);
@@ -44,7 +44,7 @@ fn script<'w>(ngmi: Ngmi, script: &str, words: impl IntoIterator<Item = &'w Path
     ngmi.program("sh", all).run()
 }
 
-/// Asserts that functions of a program have their names, and those of its own code their lines.
+/// Asserts that over 70 % of the samples in `process` hold `function`, and that it has a line.
 #[track_caller]
 fn expect_names(profile: &Profile, process: &str, function: &str) {
     let threads: Vec<_> = profile
@@ -87,7 +87,7 @@ fn a_file_system_is_unmounted_while_it_is_recorded() {
     expect_names(&outcome.profile(), "program", "burn_here");
 }
 
-/// The recorder comes to each program when it is over, or nearly so.
+/// The recorder handles each program when it has ended, or is about to.
 #[test]
 fn file_systems_of_short_programs_are_unmounted_at_once() {
     needs_capture!();
@@ -127,7 +127,7 @@ fn other_programs_unmount_theirs_while_the_whole_system_is_recorded() {
     expect_names(&outcome.profile_at("out.json.gz"), "program", "burn_here");
 }
 
-/// It leaves the tree at once, and is gone with its last program: the device below it is free then.
+/// The file system leaves the tree at once and disappears with its last program. The device below it is then free.
 #[test]
 fn a_file_system_is_unmounted_lazily_under_its_program() {
     needs_capture!();
@@ -162,7 +162,7 @@ fn a_program_that_is_its_own_image_leaves_no_mount_and_no_process() {
     expect_names(&outcome.profile(), "program", "burn_here");
 }
 
-/// The recorder itself keeps this file system busy, so that the program's file could stay open.
+/// The recorder keeps this file system busy anyway, so the program's file may stay open.
 #[test]
 fn the_space_of_a_deleted_program_is_free_when_it_ends() {
     needs_capture!();
@@ -197,7 +197,7 @@ fn a_library_is_deleted_under_its_program() {
     expect_names(&outcome.profile(), "upgrade", "spin_in_old");
 }
 
-/// As a package manager does it: the new file takes the old one's name while programs start and run.
+/// The new file takes the old one's name while programs start and run, as in a package upgrade.
 #[test]
 fn a_library_is_replaced_again_and_again_under_load() {
     needs_capture!();
@@ -230,7 +230,7 @@ fn a_library_is_replaced_again_and_again_under_load() {
     );
 }
 
-/// Open files of all processes of a recorder, but for its command.
+/// The largest number of open files in one process of a recorder, without its command.
 fn open_files(recorder: u32) -> usize {
     let all = procfs::descendants(recorder).into_iter().chain([recorder]);
     let own = all.filter(|pid| {
@@ -241,7 +241,8 @@ fn open_files(recorder: u32) -> usize {
     counts.max().unwrap_or(0)
 }
 
-/// Records so many short programs on a file system of their own, and one in a hundred from a file that is deleted at once; asserts how many files were open.
+/// Records `count` short programs on their own file system, and one more per hundred from a file that is deleted at
+/// once. Asserts a bound on the number of open files.
 fn short_programs(count: u32) {
     let (folder, burn) = (Mountable::new(), Oracle::c("burn").path);
     let short = "mount -t tmpfs none $1 || exit 77; cp $2 $1/program; i=0
@@ -275,9 +276,9 @@ fn short_programs(count: u32) {
     let profile = outcome.profile();
     assert!(
         profile.samples().any(|sample| sample.holds("burn_here")),
-        "the last one ran long enough"
+        "the last program has no sample of burn_here"
     );
-    // A copy of each file that was deleted, and what every recording needs.
+    // One copy per deleted file, and what every recording needs.
     assert!(most < 400 + count as usize / 100, "{most} files are open");
 }
 

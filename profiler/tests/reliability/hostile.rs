@@ -1,4 +1,4 @@
-//! Files that another program changes, takes away or holds back while they are read.
+//! Files that another program changes, removes or blocks while they are read.
 
 use std::ffi::OsString;
 use std::os::unix::fs::chown;
@@ -12,7 +12,7 @@ use crate::harness::skip::{needs_capture, skip};
 use crate::harness::{Ngmi, Oracle};
 use crate::log::Log;
 
-/// Whose files they are: of none of the machine's own programs.
+/// User id of the files' owner; no program of the machine uses it.
 const USER: u32 = 64_123;
 
 /// The C library that this program runs with.
@@ -26,7 +26,7 @@ fn libc() -> String {
         .to_owned()
 }
 
-/// An ordinary user maps files as code and cuts them off while root's recorder makes unwind tables of them.
+/// An ordinary user maps files as code and truncates them while root's recorder builds their unwind tables.
 #[test]
 fn a_user_cuts_off_mapped_files_under_roots_recorder() {
     needs_capture!();
@@ -38,7 +38,10 @@ fn a_user_cuts_off_mapped_files_under_roots_recorder() {
     let program = [cutter.path.display().to_string(), libc(), "25".to_owned()];
     let outcome = recorder.program("setpriv", words.into_iter().chain(program)).run();
     outcome.expect_code(0);
-    assert!(outcome.file("cut-24.so").exists(), "the program went to its end");
+    assert!(
+        outcome.file("cut-24.so").exists(),
+        "the program did not reach its last round"
+    );
     assert!(
         outcome
             .profile()
@@ -48,7 +51,7 @@ fn a_user_cuts_off_mapped_files_under_roots_recorder() {
     );
 }
 
-/// Ends the process that a file's text names.
+/// Kills, when dropped, the process whose id is in the file.
 struct Ended(PathBuf);
 
 impl Drop for Ended {
@@ -60,7 +63,8 @@ impl Drop for Ended {
     }
 }
 
-/// What `standstill` is told to run `burn` on a file system of its own, which a process serves whose number is in the second place.
+/// The command line of `standstill` that runs `burn` on its own FUSE file system, and the file with the id of the
+/// process that serves it.
 fn served(folder: &Path) -> (Vec<OsString>, PathBuf) {
     let (mounted, note) = (folder.join("mounted"), folder.join("note"));
     std::fs::create_dir(&mounted).unwrap();
@@ -73,7 +77,8 @@ fn served(folder: &Path) -> (Vec<OsString>, PathBuf) {
     (words.map(Into::into).to_vec(), note)
 }
 
-/// The program is on a file system that answers as long as the program runs. What is needed of it is copied meanwhile: nobody waits for it afterwards.
+/// The program is on a file system that answers while the program runs. The recorder copies what it needs meanwhile,
+/// so no process waits for the file system afterwards.
 #[test]
 fn a_file_system_that_stands_still_afterwards_costs_nothing() {
     needs_capture!();
@@ -92,7 +97,8 @@ fn a_file_system_that_stands_still_afterwards_costs_nothing() {
     assert!(outcome.profile().main_of("program").share("burn_here") > 0.9);
 }
 
-/// Nobody who opens the program once it runs is answered. The recorder goes on without it, ends, and says so.
+/// The file system does not answer requests to open the program once it runs. The recorder continues without the file,
+/// ends, and names it.
 #[test]
 fn a_file_system_that_does_not_answer_costs_names_and_no_time_of_the_drain() {
     needs_capture!();
@@ -113,7 +119,7 @@ fn a_file_system_that_does_not_answer_costs_names_and_no_time_of_the_drain() {
     let said = "mounted/program was left out: its file system does not answer";
     assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
     let mut losses = Log::read(&outcome.file("kept.events")).losses;
-    // Of the whole machine, whose switches others are busy with.
+    // These count events of the whole machine, including those of other programs.
     losses.remove(&Loss::SwitchMissed);
     losses.remove(&Loss::RequestEndMissed);
     assert!(losses.is_empty(), "{losses:?}");
@@ -121,6 +127,6 @@ fn a_file_system_that_does_not_answer_costs_names_and_no_time_of_the_drain() {
     assert!(profile.threads.iter().any(|thread| thread.process == "program"));
     assert!(
         profile.main_of("burn").share("burn_here") > 0.9,
-        "what is elsewhere has its names"
+        "a program on another file system has no names"
     );
 }

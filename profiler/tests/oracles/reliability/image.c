@@ -1,7 +1,8 @@
 // A program that is its own file system image, as AppImages are.
 //
-// image FILE FOLDER ARGUMENTS...: mounts a file system (FUSE) at FOLDER with FILE in it, runs that with ARGUMENTS, unmounts it, and waits for its
-// server's end. Prints what unmounting came to. Exit status 77: this machine has no FUSE.
+// image FILE FOLDER ARGUMENTS...: mounts a file system (FUSE) at FOLDER with FILE in it, runs FILE with ARGUMENTS,
+// unmounts the file system, and waits for its server to end. Prints the results of unmounting and of waiting. Exit
+// status 77: this machine has no FUSE.
 #include "../onefile.h"
 
 int main(int argc, char **argv) {
@@ -11,7 +12,7 @@ int main(int argc, char **argv) {
         return 77;
     pid_t server = fork();
     if (!server) {
-        // Without a mount there are no more requests.
+        // The read fails once the file system is unmounted.
         while (read(device, &request, sizeof request) > 0 || errno != ENODEV)
             answer(&request.header);
         _exit(0);

@@ -1,4 +1,4 @@
-// upgrade LIBRARY: loads it and uses 200 ms of CPU time in its function, spin_in_old or spin_in_new.
+// upgrade LIBRARY: loads LIBRARY and burns 200 ms of CPU time in its function spin_in_old or spin_in_new.
 #include <dlfcn.h>
 
 #include "../spin.h"
