@@ -1,6 +1,7 @@
-//! What README and docs tell people to type works, as it stands there: each page's lines are run in a folder that has what they name.
+//! The commands in README and docs work as printed: each page's lines run in a folder that has the files they name.
 //!
-//! `firefox`, `./app` and `./program` are programs of our own there, process ids those of a program that sleeps, and sets have two runs instead of seven.
+//! `firefox`, `./app` and `./program` are test programs there, process ids are those of a sleeping program,
+//! and sets have two runs instead of seven.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -101,13 +102,13 @@ impl Kitchen {
         };
         let mut command = Command::new("sh");
         command.args(["-ec", &lines]).current_dir(self.path()).env("PATH", path);
-        // Tests may run below a sudo: then the recorder would be whoever typed it.
+        // Tests may run under sudo; the recorder would then become the user who typed it.
         let output = command.env_remove("SUDO_UID").stdin(Stdio::null()).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         let error = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{lines}\n{told}{error}");
+        assert!(output.status.success(), "{lines}\n{printed}{error}");
         assert!(!error.contains("panicked"), "{error}");
-        told
+        printed
     }
 
     /// Runs the lines of a page's blocks.

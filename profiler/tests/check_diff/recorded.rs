@@ -82,17 +82,17 @@ fn a_seeded_storm_and_wasted_reads_are_found_by_name() {
         .arg("--budget")
         .arg(scratch.path().join("budget.toml"));
     let outcome = check.arg("--json").run();
-    let told = json(&outcome);
+    let report = json(&outcome);
     let row = |metric: &str| {
-        let rows = told["rows"].as_array().unwrap();
+        let rows = report["rows"].as_array().unwrap();
         rows.iter().find(|row| row["metric"] == metric).unwrap().clone()
     };
-    assert_eq!(row("cow_pages")["measured"], 3000, "{told}: {:?}", accounts(&storm));
+    assert_eq!(row("cow_pages")["measured"], 3000, "{report}: {:?}", accounts(&storm));
     assert_eq!(row("cow_pages")["verdict"], serde_json::json!({ "over": 1 }));
     let waste = &row("wasted_readahead_bytes");
     // A file system without read-ahead wastes no reads.
     if row("bytes_read")["measured"].as_u64().unwrap() > 16 * 4096 {
-        assert!(waste["measured"].as_u64().unwrap() > 0, "{told}");
+        assert!(waste["measured"].as_u64().unwrap() > 0, "{report}");
     }
     outcome.expect_code(1);
 }
@@ -102,8 +102,11 @@ fn accounts(folder: &Path) -> Vec<String> {
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let recordings = files.filter(|file| file.extension().is_some_and(|end| end == "gz"));
     let account = |file: PathBuf| {
-        let told = json(&Ngmi::subcommand("faults").arg(&file).arg("--json").run());
-        format!("{}, {}, {}", told["by_class"], told["by_function"], told["accounts"])
+        let report = json(&Ngmi::subcommand("faults").arg(&file).arg("--json").run());
+        format!(
+            "{}, {}, {}",
+            report["by_class"], report["by_function"], report["accounts"]
+        )
     };
     recordings.map(account).collect()
 }
@@ -225,9 +228,12 @@ fn runs_are_summed_up() {
     needs_capture!();
     let outcome = runs(&["--json", "--cold"], "exit 0");
     outcome.expect_code(0);
-    let told = json(&outcome);
-    assert_eq!((told["runs"].as_array().unwrap().len(), &told["asked"]), (3, &3.into()));
-    let wall = told["spreads"]
+    let report = json(&outcome);
+    assert_eq!(
+        (report["runs"].as_array().unwrap().len(), &report["asked"]),
+        (3, &3.into())
+    );
+    let wall = report["spreads"]
         .as_array()
         .unwrap()
         .iter()
@@ -238,7 +244,7 @@ fn runs_are_summed_up() {
         0 < of("min") && of("min") <= of("median") && of("median") <= of("max"),
         "{wall}"
     );
-    for (run, number) in told["runs"].as_array().unwrap().iter().zip(1..) {
+    for (run, number) in report["runs"].as_array().unwrap().iter().zip(1..) {
         assert_eq!((&run["number"], &run["cache"]["cold"]), (&number.into(), &true.into()));
         assert!(outcome.file(&format!("run.{number}.json.gz")).exists());
     }
@@ -322,12 +328,12 @@ fn the_recipe_for_ci_works() {
         .env_remove("SUDO_UID")
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
+    let report = String::from_utf8_lossy(&output.stdout);
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}{error}");
+    assert!(output.status.success(), "{report}{error}");
     assert!(
-        told.contains("0 over") && told.contains("::warning file=budget.toml,line="),
-        "{told}"
+        report.contains("0 over") && report.contains("::warning file=budget.toml,line="),
+        "{report}"
     );
     let document = std::fs::read_to_string(place.join("check.xml")).unwrap();
     assert!(document.contains("failures=\"0\" errors=\"0\""), "{document}");

@@ -195,11 +195,11 @@ fn labels_without_a_type_are_names_and_what_has_none_has_one_everywhere() {
     let nameless = |name: &&&str| name.starts_with("labels + 0x");
     assert!(hot.iter().filter(nameless).count() * 10 > hot.len() * 8, "{hot:?}");
     let summary: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
-    for told in summary["hottest"].as_array().unwrap().iter().take(2) {
-        let told = told["function"].as_str().unwrap();
+    for row in summary["hottest"].as_array().unwrap().iter().take(2) {
+        let name = row["function"].as_str().unwrap();
         assert!(
-            hot.contains(&told),
-            "the summary names a function {told} that is not in the profile"
+            hot.contains(&name),
+            "the summary names a function {name} that is not in the profile"
         );
     }
 

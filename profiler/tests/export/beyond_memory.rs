@@ -61,11 +61,11 @@ fn verbs_say_the_same_beyond_memory_and_without_a_place_for_it() {
         assert_eq!(known.stderr, beyond.stderr, "{verb:?}");
         let nowhere = run(verb, &log, &[tiny, ("TMPDIR", "/nonexistent")]);
         assert!(known.stdout == nowhere.stdout, "{verb:?} differs without a place");
-        let told = String::from_utf8(nowhere.stderr).unwrap();
+        let printed = String::from_utf8(nowhere.stderr).unwrap();
         if cfg!(debug_assertions) {
             assert!(
-                told.contains("stay in memory: cannot write to /nonexistent"),
-                "{verb:?}: {told}"
+                printed.contains("stay in memory: cannot write to /nonexistent"),
+                "{verb:?}: {printed}"
             );
         }
     }

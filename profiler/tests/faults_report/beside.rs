@@ -39,12 +39,12 @@ fn what_is_in_no_table_is_told() {
     facts.is_without_mappings = true;
     let view = View::new(&tables, &facts);
     let report = FaultReport::new(&view, &Selector::new(&view, &Selection::default()).unwrap());
-    let told = text(&report, 10);
+    let printed = text(&report, 10);
     assert!(
-        told.contains("folded:  1,205 more, 5 major, 3.00 ms in all, 14 pages read,"),
-        "{told}"
+        printed.contains("folded:  1,205 more, 5 major, 3.00 ms in all, 14 pages read,"),
+        "{printed}"
     );
-    assert!(told.contains("bss: only"), "{told}");
+    assert!(printed.contains("bss: only"), "{printed}");
     let [first, second] = &report.read_around_spots[..] else {
         panic!("{:?}", report.read_around_spots)
     };
@@ -52,10 +52,10 @@ fn what_is_in_no_table_is_told() {
     assert!(["inlined", "outer"].contains(&function), "{function}");
     assert_eq!((first.faults, first.pages_read, first.time_ns), (2, 8, 2_000_000));
     assert_eq!((first.first_offset, first.last_offset, second.faults), (0, 2 * 4096, 1));
-    let words = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = printed.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         words.contains(&format!("faults in libdemo.so (3, most in {function})")),
-        "{told}"
+        "{printed}"
     );
 
     facts.is_without_mappings = false;

@@ -42,11 +42,12 @@ fn a_tiny_ring_loses_faults_and_counts_each() {
         "seen + lost + not visible = the kernel's: {account}"
     );
     assert!(of("seen") + of("lost") >= 100_000, "{account}");
-    let told = summary["losses"].as_array().unwrap();
+    let losses = summary["losses"].as_array().unwrap();
     assert!(
-        told.iter()
+        losses
+            .iter()
             .any(|loss| loss[0] == Loss::FaultRingFull.name() && loss[1] == lost),
-        "{told:?}"
+        "{losses:?}"
     );
     assert_eq!(summary["cost"]["ring"]["bytes"], 65536, "{}", summary["cost"]);
 }

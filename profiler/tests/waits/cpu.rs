@@ -22,14 +22,17 @@ fn a_hog_on_the_same_cpu() {
     }
     let life = run.episodes("whole life")[0];
     let of_thread = run.waits.iter().filter(|wait| wait.tid == life.tid);
-    let told: u64 = of_thread.map(|wait| wait.queued_ns).sum();
+    let reported: u64 = of_thread.map(|wait| wait.queued_ns).sum();
     // The second field of schedstat, and the known share: while the hog ran, no other thread did.
     let (kernels, hogs) = (life.offset, life.bytes);
     assert!(
-        told.abs_diff(kernels) <= allowed(kernels),
-        "{told} ns, {kernels} by the kernel"
+        reported.abs_diff(kernels) <= allowed(kernels),
+        "{reported} ns, {kernels} by the kernel"
     );
-    assert!(told >= hogs - allowed(hogs), "{told} ns while the hog ran {hogs}");
+    assert!(
+        reported >= hogs - allowed(hogs),
+        "{reported} ns while the hog ran {hogs}"
+    );
 }
 
 #[test]
