@@ -1,4 +1,4 @@
-//! block: what threads ask of block devices, and how long the devices take.
+//! block: the I/O that threads submit to block devices, and how long the devices take.
 
 mod depth;
 
@@ -51,7 +51,7 @@ pub fn block_bio_queue(ctx: BtfTracePointContext) -> i32 {
         }
     }
     let sent = emit::bio(at, |record: *mut BioRecord| {
-        // SAFETY: a reserved record of this type. It is filled in place: there is no room for another on the program's stack.
+        // SAFETY: a reserved record of this type. It is filled in place: the program's stack has no space for another one.
         unsafe {
             let body = &raw mut (*record).body;
             (*body).sector = bio.sector();
@@ -70,7 +70,7 @@ pub fn block_bio_queue(ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-/// Sends where the submitter is: the request's end may come when it is gone.
+/// Sends the submitter's stack ahead: the request may end after the submitter is gone.
 ///
 /// # Safety
 /// `state` must be the current thread's.
@@ -88,7 +88,7 @@ unsafe fn send_stack(ctx: &BtfTracePointContext, state: *mut ThreadState, task: 
     }
 }
 
-/// The file that is read or written.
+/// Describes the file that is read or written.
 ///
 /// # Safety
 /// `body` must be writable.
@@ -101,12 +101,12 @@ unsafe fn describe(bio: Bio, task: Task, body: *mut BioBody, at: At) {
             (*body).call = call;
             (*body).flags |= BIO_IN_CALL;
         }
-        // What memory is reclaimed for may be in a system call about a file.
+        // Memory may be reclaimed during a system call about an unrelated file.
         if bio.flags() & config!(operation_swap) != 0 {
             (*body).flags |= BIO_SWAP;
             return;
         }
-        // Of direct I/O first: its memory may be another file's.
+        // Direct I/O first: its memory may belong to another file.
         let (inode, name) = if let Some((inode, name, offset)) = bio.direct() {
             (*body).page = offset;
             (*body).flags |= BIO_DIRECT | BIO_HAS_OFFSET;
@@ -119,7 +119,7 @@ unsafe fn describe(bio: Bio, task: Task, body: *mut BioBody, at: At) {
                     (inode, inode.name().unwrap_or(Dentry::NONE))
                 }
                 Pages::Anonymous => {
-                    // Swap has the same pages; only a system call has a descriptor.
+                    // Swap uses the same kind of pages; only a system call has a descriptor.
                     let Some(call) = call.filter(|call| wait::is_among(&CONFIG.calls_with_file, *call)) else {
                         (*body).flags |= if (*body).flags & BIO_IN_CALL == 0 {
                             BIO_SWAP
@@ -152,7 +152,7 @@ unsafe fn describe(bio: Bio, task: Task, body: *mut BioBody, at: At) {
     }
 }
 
-/// A device without requests: its bio is all there is.
+/// Begins the record of a bio for a device without requests, where the bio is all there is.
 #[inline(always)]
 fn begin_without_request(bio: Bio, at: At) {
     let key = bio.key();
@@ -162,7 +162,7 @@ fn begin_without_request(bio: Bio, at: At) {
     let Some(pending) = REQUESTS.get_ptr_mut(&key) else {
         return;
     };
-    // SAFETY: nobody else has a bio that was just made.
+    // SAFETY: no other program has a bio that was just created.
     unsafe {
         let body = &raw mut (*pending).body;
         (*body).sector = bio.sector();
@@ -177,11 +177,11 @@ fn begin_without_request(bio: Bio, at: At) {
     }
 }
 
-/// A request of which nothing is known.
+/// A request about which nothing is known yet.
 // SAFETY: numbers only.
 static FRESH: PendingRequest = unsafe { core::mem::zeroed() };
 
-/// `block_bio_complete(struct request_queue *q, struct bio *bio)`: of devices without requests only.
+/// `block_bio_complete(struct request_queue *q, struct bio *bio)`: only for devices without requests.
 #[btf_tracepoint(function = "block_bio_complete")]
 pub fn block_bio_complete(ctx: BtfTracePointContext) -> i32 {
     let bio = Bio::new(ctx.arg::<*const c_void>(1));
@@ -191,7 +191,7 @@ pub fn block_bio_complete(ctx: BtfTracePointContext) -> i32 {
     let Some(pending) = pending.filter(|_| scope::is_within(time)) else {
         return 0;
     };
-    // SAFETY: nobody else has a bio that is complete.
+    // SAFETY: no other program has a bio that is complete.
     unsafe {
         (*pending).body.error = bio.status();
         complete(key, pending, time);
@@ -205,7 +205,7 @@ pub fn block_rq_insert(ctx: BtfTracePointContext) -> i32 {
     let request = Request::new(ctx.arg::<*const c_void>(0));
     let time = now();
     if let Some(pending) = pending_anew(request, time) {
-        // SAFETY: the request is in the hands of whoever inserts it.
+        // SAFETY: only the context that inserts the request has it.
         unsafe {
             if (*pending).body.inserted == 0 {
                 (*pending).body.inserted = time;
@@ -223,7 +223,7 @@ pub fn block_rq_issue(ctx: BtfTracePointContext) -> i32 {
     let Some(pending) = pending_anew(request, time) else {
         return 0;
     };
-    // SAFETY: the request is in the hands of whoever issues it.
+    // SAFETY: only the context that issues the request has it.
     unsafe {
         let body = &raw mut (*pending).body;
         if (*body).issued == 0 {
@@ -248,7 +248,7 @@ pub fn block_rq_issue(ctx: BtfTracePointContext) -> i32 {
 pub fn block_rq_requeue(ctx: BtfTracePointContext) -> i32 {
     let key = Request::new(ctx.arg::<*const c_void>(0)).key();
     if let Some(pending) = REQUESTS.get_ptr_mut(&key) {
-        // SAFETY: the request is in the hands of whoever gives it back.
+        // SAFETY: only the context that gives the request back has it.
         unsafe {
             (*pending).body.requeues += 1;
             if (*pending).issued_now != 0 {
@@ -260,7 +260,7 @@ pub fn block_rq_requeue(ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-/// `block_rq_complete(struct request *rq, blk_status_t error, unsigned int nr_bytes)`: so many bytes of it.
+/// `block_rq_complete(struct request *rq, blk_status_t error, unsigned int nr_bytes)`: `nr_bytes` of the request are complete.
 #[btf_tracepoint(function = "block_rq_complete")]
 pub fn block_rq_complete(ctx: BtfTracePointContext) -> i32 {
     let request = Request::new(ctx.arg::<*const c_void>(0));
@@ -270,11 +270,11 @@ pub fn block_rq_complete(ctx: BtfTracePointContext) -> i32 {
     let Some((pending, is_new)) = pending(request, time) else {
         return 0;
     };
-    // SAFETY: the request is in the hands of whoever completes it.
+    // SAFETY: only the context that completes the request has it.
     unsafe {
         let body = &raw mut (*pending).body;
         if is_new {
-            // A flush before nothing is complete without having been with the device.
+            // A flush without data completes without having been issued to the device.
             (*body).flags |= if request.bytes() != 0 { REQUEST_UNSEEN_START } else { 0 };
             describe_request(body, request);
         }
@@ -290,10 +290,10 @@ pub fn block_rq_complete(ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-/// The request's entry at `time`, and whether it was made for this.
+/// The request's entry at `time`, and whether this call created it.
 #[inline(always)]
 fn pending(request: Request, time: u64) -> Option<(*mut PendingRequest, bool)> {
-    // Commands of the driver's own are no I/O. After the end the table stays as it is, for user space to read.
+    // A driver's own commands are not I/O. After the end the table stays as it is, for user space to read.
     if request.flags() & operation::MASK >= operation::DRIVER || !scope::is_within(time) {
         return None;
     }
@@ -305,12 +305,12 @@ fn pending(request: Request, time: u64) -> Option<(*mut PendingRequest, bool)> {
         lose(Loss::RequestTableFull);
     }
     let pending = REQUESTS.get_ptr_mut(&key)?;
-    // SAFETY: the request is in the hands of whoever asks.
+    // SAFETY: only the context that handles the request has it.
     unsafe { (*pending).body.device = request.device() };
     Some((pending, true))
 }
 
-/// The entry of a request that the device is about to get. It can't have it already: the end of another one in this place was missed then.
+/// The entry of a request that the device is about to get. If the device already has it, the end of an earlier request at this address was missed.
 #[inline(always)]
 fn pending_anew(request: Request, time: u64) -> Option<*mut PendingRequest> {
     let (pending, _) = pending(request, time)?;
@@ -326,7 +326,7 @@ fn pending_anew(request: Request, time: u64) -> Option<*mut PendingRequest> {
     Some(pending)
 }
 
-/// What is read or written.
+/// Describes what is read or written.
 ///
 /// # Safety
 /// `body` must be of the request's entry.
@@ -341,7 +341,7 @@ unsafe fn describe_request(body: *mut RequestBody, request: Request) {
     }
 }
 
-/// `block_rq_merge(struct request *rq)`: into another one, which has its bios from now on.
+/// `block_rq_merge(struct request *rq)`: into another request, which has its bios from now on.
 #[btf_tracepoint(function = "block_rq_merge")]
 pub fn block_rq_merge(ctx: BtfTracePointContext) -> i32 {
     let key = Request::new(ctx.arg::<*const c_void>(0)).key();
@@ -349,7 +349,7 @@ pub fn block_rq_merge(ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-/// Sends a request that is complete since `time`.
+/// Sends a request that completed at `time`.
 ///
 /// # Safety
 /// `pending` must be the entry of `key`.

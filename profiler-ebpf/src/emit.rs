@@ -12,11 +12,11 @@ use profiler_common::{Loss, RecordHeader, RecordKind};
 use crate::maps::{BULK, LOSSES, SINCE_DOORBELL, TASKS, config};
 use crate::stack::{self, Captured};
 
-/// `BPF_RB_NO_WAKEUP`: waking the recorder from here would make the very switches that are measured.
+/// `BPF_RB_NO_WAKEUP`: waking the recorder from here would cause the very switches that are measured.
 const NO_WAKEUP: u64 = 1;
 /// `BPF_RB_FORCE_WAKEUP`: a new program's stacks can't be walked before the recorder knows its mappings.
 const WAKEUP: u64 = 2;
-/// `BPF_RB_AVAIL_DATA`: bytes that were not read yet.
+/// `BPF_RB_AVAIL_DATA`: bytes that have not been read yet.
 const AVAILABLE: u64 = 0;
 /// `BPF_RB_RING_SIZE`
 const SIZE: u64 = 1;
@@ -65,7 +65,7 @@ pub fn task_event<T: 'static>(kind: RecordKind, at: At, fill: impl FnOnce(*mut T
     }
 }
 
-/// Reserves a record with room for what is left to copy of the user stack, lets `fill` write its head but for the header and the
+/// Reserves a record with capacity for the rest of the user stack, lets `fill` write its head except for the header and the
 /// stacks, and submits it. False: the ring was full.
 #[inline(always)]
 pub fn stacked<H: Stacks>(kind: RecordKind, at: At, captured: &Captured, fill: impl Fn(*mut H)) -> bool {
@@ -148,9 +148,9 @@ pub unsafe fn request(at: At, body: *const RequestBody) -> bool {
     })
 }
 
-/// The head of a record that says where the thread was.
+/// The head of a record that contains the thread's stacks.
 pub trait Stacks: 'static {
-    /// Where in it.
+    /// Where the stacks are in the head.
     ///
     /// # Safety
     /// `head` must be a record's.
@@ -211,7 +211,7 @@ fn record<T: 'static>(ring: &RingBuf, kind: RecordKind, at: At, fill: impl FnOnc
     true
 }
 
-/// Reserves a record of the bulk ring, and rings for the recorder if the ring fills fast.
+/// Reserves a record in the bulk ring, and wakes the recorder if the ring fills fast.
 #[inline(always)]
 fn bulk<T: 'static>(kind: RecordKind, at: At, fill: impl FnOnce(*mut T)) -> bool {
     if !record(&BULK, kind, at, fill) {
@@ -221,7 +221,7 @@ fn bulk<T: 'static>(kind: RecordKind, at: At, fill: impl FnOnce(*mut T)) -> bool
     true
 }
 
-/// So many bytes more are in the bulk ring.
+/// Counts `len` more bytes in the bulk ring.
 #[inline(always)]
 fn count_for_doorbell(len: usize) {
     let Some(bytes) = SINCE_DOORBELL.get_ptr_mut(0) else {
@@ -237,9 +237,9 @@ fn count_for_doorbell(len: usize) {
     }
 }
 
-/// Wakes the recorder. Returns nothing of use: a ring that is full of births needs no bell.
+/// Wakes the recorder. The return value has no meaning. A ring full of births needs no wakeup.
 ///
-/// Exported, so that its stack is not in that of each program that sends something: 6.1 counts all of a chain of calls.
+/// Exported, so that the callers' stack frames don't include this one's: 6.1 adds up a whole chain of calls.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn ring_doorbell() -> u32 {
@@ -251,7 +251,7 @@ pub extern "C" fn ring_doorbell() -> u32 {
     ))
 }
 
-/// By how many bytes the recorder is behind with the bulk ring, and how many it holds.
+/// How many bytes of the bulk ring the recorder has not read yet, and how many the ring holds.
 #[inline(always)]
 pub fn held() -> (u64, u64) {
     (BULK.query(AVAILABLE), BULK.query(SIZE))

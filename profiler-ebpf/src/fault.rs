@@ -1,14 +1,14 @@
 //! fault: page faults of recorded threads, from the exception to their completion.
 //!
-//! | file | tells |
+//! | file | contents |
 //! |---|---|
-//! | exception | the processor's exception: when a fault begins (tiers 1 and 2), and signals, with which one may end |
-//! | handled | `handle_mm_fault`: the attempts, with the mapping in hand (tier 1) |
-//! | completed | the kernel's own count of faults: when one is over (tiers 2 and 3) |
-//! | known | mappings that faults were in lately |
-//! | pages | what was read and mapped around meanwhile, and waits for memory |
+//! | exception | the processor's exception: when a fault begins (tiers 1 and 2), and signals, which may end a fault |
+//! | handled | `handle_mm_fault`: the attempts, with the mapping at hand (tier 1) |
+//! | completed | the kernel's own count of faults: when one is complete (tiers 2 and 3) |
+//! | known | mappings in which faults occurred recently |
+//! | pages | what was read and mapped around the fault meanwhile, and waits for memory |
 //!
-//! A thread's fault that is under way is in its [`ThreadState`]; one that begins inside another pushes it aside.
+//! A thread's fault under way is in its [`ThreadState`]; one that begins inside another sets the outer one aside.
 
 mod completed;
 mod exception;
@@ -34,7 +34,7 @@ use crate::stack::{self, Captured, Place};
 use crate::{scope, switch};
 
 const PAGE_MASK: u64 = !4095;
-/// The flags that leave the kernel side.
+/// The flags that are sent to user space.
 const TOLD: u32 = !(FAULT_OPEN | FAULT_INSIDE);
 
 /// The faults of the current thread, if it is recorded.
@@ -64,7 +64,7 @@ fn is_major(fault: &FaultBody) -> bool {
     fault.flags & FAULT_MAJOR != 0 || fault.waits.disk != 0
 }
 
-/// Begins a fault: the one that is under way, if any, is set aside.
+/// Begins a fault and sets aside the one under way, if any.
 ///
 /// # Safety
 /// `faults` must be the current thread's.
@@ -92,7 +92,7 @@ unsafe fn begin(faults: *mut ThreadFaults, address: u64, time: u64, flags: u32, 
     }
 }
 
-/// The innermost fault is over: the one that it interrupted goes on.
+/// Ends the innermost fault; the one that it interrupted continues.
 ///
 /// # Safety
 /// As [`begin`].
@@ -109,7 +109,7 @@ unsafe fn pop(faults: *mut ThreadFaults) {
     }
 }
 
-/// Everything under way will never be completed: it failed, in a way that nobody told of.
+/// Counts every fault under way as failed: none will complete, and the kernel did not report why.
 ///
 /// # Safety
 /// As [`begin`].
@@ -128,7 +128,7 @@ unsafe fn give_up(faults: *mut ThreadFaults) {
     }
 }
 
-/// The innermost fault of the current thread is over, at `at`: counts it, and sends it if it was asked for.
+/// Completes the innermost fault of the current thread at `at`: counts it, and sends it if it was requested.
 ///
 /// # Safety
 /// `state` must be the current thread's.
@@ -154,7 +154,7 @@ unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut Threa
             (*faults).counts.failed += 1;
         }
         let wanted = match config!(faults) {
-            // Where the mapping could not be looked at, user space knows whether it is a file's.
+            // Where the mapping could not be read, user space knows whether a file backs it.
             FAULTS_FILE => flags & FAULT_HAS_FILE != 0 || flags & FAULT_HAS_VMA == 0,
             FAULTS_MAJOR => is_major(&(*fault).body),
             _ => true,
@@ -181,16 +181,16 @@ unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut Threa
     }
 }
 
-/// Sends the innermost fault of the current thread, whose entry `state` is, which was over at `time`. 0: the ring was full.
+/// Sends the innermost fault of the current thread, whose entry is `state`; the fault ended at `time`. 0: the ring was full.
 ///
-/// Exported, so that the verifier looks at it once, and not with each path of each program that leads here.
+/// Exported, so that the verifier checks it once rather than with each path of each program that leads here.
 ///
 /// # Safety
 /// `state` must be null or the current thread's.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub unsafe extern "C" fn send_fault(state: *const ThreadState, time: u64) -> u32 {
-    // The verifier takes what an exported function is called with for anything of its type.
+    // The verifier assumes that an exported function may get any value of the argument's type.
     if state.is_null() {
         return 0;
     }
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn send_fault(state: *const ThreadState, time: u64) -> u32
     }
 }
 
-/// The thread has ended: what became of its faults.
+/// Accounts for the faults of a thread that has ended.
 ///
 /// # Safety
 /// As [`complete`].
@@ -229,7 +229,7 @@ pub unsafe fn ended(state: *mut ThreadState, at: At) -> FaultCounts {
     }
 }
 
-/// The thread is switched out: within a fault that is a wait. `from` is when it was switched in.
+/// Accounts for the thread's switch-out: within a fault that is a wait. `from` is when it was switched in.
 ///
 /// # Safety
 /// As [`complete`], for the thread that was running.
@@ -240,7 +240,7 @@ pub unsafe fn switched_out(state: *mut ThreadState, task: Task, preempted: bool,
         let fault = &raw mut (*state).faults.inner;
         let flags = (*fault).body.flags;
         (*fault).switches += 1;
-        // Between two attempts the whole time counts as a wait for the lock.
+        // Between two attempts, all time counts as a wait for the lock.
         if flags & FAULT_OPEN == 0 || flags & (FAULT_HANDLED | FAULT_INSIDE) == FAULT_HANDLED {
             return;
         }
@@ -256,7 +256,7 @@ pub unsafe fn switched_out(state: *mut ThreadState, task: Task, preempted: bool,
     }
 }
 
-/// Accounts for the last switch-out of a fault, whose thread runs again, and for switches that were not seen.
+/// Accounts for the last switch-out of a fault whose thread runs again, and for switches that were not seen.
 ///
 /// # Safety
 /// `fault` must be the current thread's.
@@ -303,7 +303,7 @@ fn same_page(one: u64, other: u64) -> bool {
     (one ^ other) & PAGE_MASK == 0
 }
 
-/// A fault that began before it was watched.
+/// A fault that began before tracing did.
 const UNWATCHED: u32 = 0;
 /// A fault whose start was seen.
 const STARTED: u32 = FAULT_STARTED;

@@ -1,6 +1,6 @@
-//! Every field of a kernel struct that is read, through the offsets of the running kernel.
+//! Every kernel struct field that the programs read, through the offsets of the running kernel.
 //!
-//! The order is that of `Config` and of profiler/src/capture/btf.rs. Pointers come from tracepoint arguments or from
+//! The order follows `Config` and profiler/src/capture/btf.rs. Pointers are tracepoint arguments or from
 //! `bpf_get_current_task_btf`, so the verifier knows their types and turns a bad load into a zero.
 
 mod disk;
@@ -27,11 +27,11 @@ use crate::maps::config;
 
 /// In `preempt_count` (include/linux/preempt.h): non-maskable and hard interrupts, and a soft one that is being served.
 const INTERRUPTED: u32 = 0x00ff_0100;
-/// System calls are fewer.
+/// There are fewer system calls than this.
 const CALLS: u64 = 512;
-/// `TS_COMPAT` of arch/x86/include/asm/thread_info.h: in a system call of the i386 table, whatever the program is.
+/// `TS_COMPAT` of arch/x86/include/asm/thread_info.h: in a system call of the i386 table, whatever the program's own mode is.
 const TS_COMPAT: u32 = 2;
-/// `__X32_SYSCALL_BIT` of arch/x86/include/uapi/asm/unistd.h: the table is x86-64's, but for calls from 512 on.
+/// `__X32_SYSCALL_BIT` of arch/x86/include/uapi/asm/unistd.h: x32 uses the x86-64 table, except for calls from 512 on.
 const X32: u64 = 1 << 30;
 
 /// `PF_KTHREAD` of include/linux/sched.h: a kernel thread, which has no user registers.
@@ -66,7 +66,7 @@ fn load<T: Copy>(base: *const c_void, offset: u32) -> Option<T> {
     Some(unsafe { core::ptr::read_volatile(base.byte_add(offset as usize).cast::<T>()) })
 }
 
-/// Reads a `T` at `base + offset`, which is a number to the verifier.
+/// Reads a `T` at `base + offset`, where the verifier sees only a number.
 #[inline(always)]
 pub(crate) fn probe<T: Copy>(base: u64, offset: u32) -> Option<T> {
     if offset == MISSING {
@@ -81,7 +81,7 @@ pub(crate) fn probe<T: Copy>(base: u64, offset: u32) -> Option<T> {
     }
 }
 
-/// This CPU serves an interrupt; `None`: the kernel does not tell.
+/// Whether this CPU serves an interrupt; `None`: the kernel does not show it.
 #[inline(always)]
 pub fn in_interrupt() -> Option<bool> {
     if config!(preempt_count_known) == 0 {
@@ -119,7 +119,7 @@ impl Task {
         load(self.0, config!(task_tgid)).unwrap_or(0)
     }
 
-    /// Where the name is, for `bpf_probe_read_kernel`.
+    /// Address of the name, for `bpf_probe_read_kernel`.
     #[inline(always)]
     pub fn comm(self) -> Option<*const [u8; COMM_LEN]> {
         let offset = config!(task_comm);
@@ -142,7 +142,7 @@ impl Task {
         load(self.0, config!(task_maj_flt)).unwrap_or(0)
     }
 
-    /// How often the thread was switched out (`nvcsw` and `nivcsw`), counted before the tracepoint tells of it.
+    /// How often the thread was switched out (`nvcsw` and `nivcsw`), counted before the tracepoint reports it.
     #[inline(always)]
     pub fn switches(self) -> Option<u64> {
         let willing: u64 = load(self.0, config!(task_nvcsw))?;
@@ -162,13 +162,13 @@ impl Task {
         (!mm.is_null()).then_some(Mm(mm))
     }
 
-    /// A thread on its way out, whose address space is gone (`exit_mm`); false where the kernel does not tell.
+    /// An exiting thread whose address space is gone (`exit_mm`); false where the kernel does not show it.
     #[inline(always)]
     pub fn has_no_address_space(self) -> bool {
         load::<*const c_void>(self.0, config!(task_mm)).is_some_and(|mm| mm.is_null())
     }
 
-    /// Its user may not look into it (`get_dumpable`, in include/linux/sched/coredump.h): it has other rights, is of a file that can't be read, or asked for it.
+    /// Its user may not inspect it (`get_dumpable`, in include/linux/sched/coredump.h): it has other rights, its file is unreadable, or it requested this.
     /// A thread without an address space has nothing to hide.
     #[inline(always)]
     pub fn is_hidden(self) -> bool {
@@ -187,7 +187,7 @@ impl Task {
         load::<u32>(self.0, config!(task_flags)).unwrap_or(0) & PF_KTHREAD != 0
     }
 
-    /// The thread control block's address, as of the last switch-out (user space changes it once in a thread's life).
+    /// The thread control block's address, as of the last switch-out (user space changes it once in a thread's lifetime).
     #[inline(always)]
     pub fn fsbase(self) -> Option<u64> {
         load(self.0, config!(task_fsbase))
@@ -199,7 +199,7 @@ impl Task {
         load(self.0, config!(task_state)).unwrap_or(0)
     }
 
-    /// Number of the system call that the task is in, with [`CALL_I386`] where it applies. `None` also in one that x32 alone has.
+    /// Number of the system call that the task is in, with [`CALL_I386`] where it applies. Also `None` in a call that only x32 has.
     #[inline(always)]
     pub fn call(self) -> Option<u32> {
         if self.is_kernel_thread() {
@@ -253,7 +253,7 @@ impl Task {
         }
     }
 
-    /// It is switched out although it could run on.
+    /// It is switched out although it could continue to run.
     #[inline(always)]
     pub fn is_runnable(self) -> bool {
         load::<u32>(self.0, config!(task_state)).is_some_and(|state| state == 0)
@@ -266,19 +266,19 @@ impl Task {
         u32::from(byte) & config!(task_in_iowait_mask) != 0
     }
 
-    /// User memory that is not there is not to be brought in: the access fails instead.
+    /// Absent user memory must not be brought in: the access fails instead.
     #[inline(always)]
     pub fn forbids_page_faults(self) -> bool {
         load::<u32>(self.0, config!(task_pagefault_disabled)).unwrap_or(0) != 0
     }
 
-    /// What tells it from all other tasks while it exists.
+    /// Its address, which identifies it among all tasks while it exists.
     #[inline(always)]
     pub fn address(self) -> u64 {
         self.0 as u64
     }
 
-    /// Its address as a number, which a function that the verifier looks at by itself takes. In no hurry.
+    /// Its address as a number, for a function that the verifier checks separately. Slow.
     #[inline(always)]
     pub fn number(self) -> u64 {
         let address = self.address();
@@ -291,7 +291,7 @@ impl Task {
         load(self.0, config!(task_group_leader)).map(Self)
     }
 
-    /// For a helper.
+    /// The typed pointer, for a helper.
     #[inline(always)]
     pub fn as_ptr(self) -> *mut task_struct {
         self.0.cast_mut().cast()
@@ -310,7 +310,7 @@ impl Task {
         unsafe { regs_of(self.pt_regs()) }
     }
 
-    /// The task entered the kernel to execute another program: from some point on its user stack exists no more, while its
+    /// The task entered the kernel to execute another program: from some point on its user stack no longer exists, while its
     /// registers still say where it was.
     #[inline(always)]
     pub fn executes(self) -> bool {
@@ -322,12 +322,12 @@ impl Task {
 
     #[inline(always)]
     fn pt_regs(self) -> *const pt_regs {
-        // SAFETY: a typed pointer to a task is all that the helper asks for.
+        // SAFETY: a typed pointer to a task is all that the helper requires.
         unsafe { bpf_task_pt_regs(self.0.cast_mut().cast()) as *const pt_regs }
     }
 }
 
-/// What unwinding needs of a `pt_regs`.
+/// The registers of a `pt_regs` that unwinding needs.
 ///
 /// # Safety
 /// The verifier must know `regs` as a pt_regs or as the context that starts with one.
@@ -344,7 +344,7 @@ pub unsafe fn regs_of(regs: *const pt_regs) -> UserRegs {
     }
 }
 
-/// The CPU was in user mode: the code segment's privilege level.
+/// Whether the CPU was in user mode: the code segment's privilege level.
 ///
 /// # Safety
 /// As [`regs_of`].
@@ -361,7 +361,7 @@ impl Binprm {
         Self(pointer)
     }
 
-    /// The path that execve got, in kernel memory.
+    /// The path that execve was given, in kernel memory.
     #[inline(always)]
     pub fn filename(self) -> Option<*const u8> {
         load(self.0, config!(bprm_filename))

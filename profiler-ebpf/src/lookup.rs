@@ -1,4 +1,4 @@
-//! Where an address lies: the range of code that covers it, and the row of its table.
+//! Looks up an address: the range of code that covers it, and the row of its table.
 
 use profiler_common::known_ranges::KnownRanges;
 use profiler_common::space::{CodeRange, MAX_RANGES, Run};
@@ -6,24 +6,24 @@ use profiler_common::unwind::{PageRows, Row, TABLE_PAGE};
 
 use crate::maps::{PAGES, RANGES, ROWS};
 
-/// Turns of a search among the rows of a page, which are at most one a byte.
+/// Steps of a search among the rows of a page, which has at most one row per byte.
 const ROW_TURNS: u32 = TABLE_PAGE.trailing_zeros() + 1;
-/// Turns of a search among the ranges of a space.
+/// Steps of a search among the ranges of a space.
 const RANGE_TURNS: u32 = MAX_RANGES.trailing_zeros() + 1;
 
-/// In memory that may change, as far as the verifier knows.
+/// In memory that, to the verifier, may change.
 static mut ONE: u32 = 1;
 
-/// 1, which the verifier does not know: of a number and the same number plus a constant it remembers how they hang together (7.0 and later), and
-/// then follows each of the million ways through a search by itself.
+/// 1, hidden from the verifier: it remembers that a number and the same number plus a constant are related (7.0 and later), and
+/// would then follow each of the million paths through a search separately.
 #[inline(always)]
 fn one() -> u32 {
-    // SAFETY: nobody writes to it.
+    // SAFETY: no program writes to it.
     unsafe { core::ptr::read_volatile(&raw const ONE) }
 }
 
 /// Finds the range that covers `address` in the run with the word `run`; often it is the one that covered the last address. False:
-/// none does, and `range` is as before.
+/// none does, and `range` is unchanged.
 #[inline(always)]
 pub fn range(range: &mut CodeRange, known: &mut KnownRanges, run: u64, address: u64) -> bool {
     if range.start <= address && address < range.end {
@@ -68,7 +68,7 @@ fn search_range(range: &mut CodeRange, run: Run, address: u64) -> bool {
     }
 }
 
-/// The row for an address of a range with a table; where it has none, the default one, which says so.
+/// The row for an address in a range with a table; where there is no row, the default one, which says so.
 #[inline(always)]
 pub fn row(range: &CodeRange, address: u64) -> Row {
     let place = address.wrapping_sub(range.bias);
@@ -80,7 +80,7 @@ pub fn row(range: &CodeRange, address: u64) -> Row {
     search(page, (place % TABLE_PAGE) as u16).unwrap_or_default()
 }
 
-/// Searches for the row of a byte of a page.
+/// Searches for the row of a byte in a page.
 #[inline(always)]
 fn search(page: u32, pc: u16) -> Option<Row> {
     let PageRows { first, end } = *PAGES.get(page)?;
@@ -97,6 +97,6 @@ fn search(page: u32, pc: u16) -> Option<Row> {
             high = middle;
         }
     }
-    // Where none begins before it in its page, the row before those holds.
+    // If no row begins before the byte in its page, the row before the page's first one applies.
     ROWS.get(low.wrapping_sub(1)).copied()
 }

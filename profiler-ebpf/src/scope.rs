@@ -1,4 +1,4 @@
-//! Who is recorded: the threads in [`THREADS`], or every task but the recorder's own.
+//! Which threads are recorded: those in [`THREADS`], or every task but the recorder's own.
 
 use profiler_common::Loss;
 use profiler_common::fault::BEFORE_UNKNOWN;
@@ -9,8 +9,8 @@ use crate::emit::{At, lose, now};
 use crate::kernel::Task;
 use crate::maps::{BOUNDS, SPACES, THREADS, WANTED, WANTED_COUNTS, config, volatile};
 
-/// The thread's state if it is recorded. That of a thread that user space wants, and with `-a` everybody's, is made when the thread
-/// is first seen.
+/// The thread's state if it is recorded. The state of a thread that user space wants, and with `-a` of any thread, is created when the
+/// thread is first seen.
 #[inline(always)]
 pub fn thread(task: Task) -> Option<*mut ThreadState> {
     let state = also_hidden(task)?;
@@ -20,7 +20,7 @@ pub fn thread(task: Task) -> Option<*mut ThreadState> {
     Some(state)
 }
 
-/// As [`thread`], of one that hides itself too: its end is told, and nothing else.
+/// As [`thread`], but includes one that hides itself: only its end is recorded.
 #[inline(always)]
 pub fn also_hidden(task: Task) -> Option<*mut ThreadState> {
     let known = THREADS.get_ptr_mut(&task.address());
@@ -33,9 +33,9 @@ pub fn also_hidden(task: Task) -> Option<*mut ThreadState> {
     THREADS.get_ptr_mut(&task.address())
 }
 
-/// Makes the state of a thread that is first seen. 0: it is not to be recorded.
+/// Creates the state of a thread that is first seen. 0: it is not to be recorded.
 ///
-/// Exported, so that the verifier looks at it once, and not in each program that asks for a thread.
+/// Exported, so that the verifier checks it once, and not in each program that looks up a thread.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn meet(task: u64, pid: u32, tid: u32) -> u32 {
@@ -45,7 +45,7 @@ pub extern "C" fn meet(task: u64, pid: u32, tid: u32) -> u32 {
     // SAFETY: user space writes an entry once.
     if let Some(&wanted) = unsafe { WANTED.get(&tid) } {
         enter(task, pid, tid, wanted);
-        // Another CPU may see the thread at the same time: the one that takes it out counts it.
+        // Another CPU may see the thread at the same time: the one that removes the entry counts it.
         if WANTED.remove(&tid).is_ok() {
             met();
         }
@@ -62,10 +62,10 @@ pub extern "C" fn meet(task: u64, pid: u32, tid: u32) -> u32 {
     u32::from(enter(task, pid, tid, wanted).is_some())
 }
 
-/// When the recording begins; `u64::MAX`: that is not known yet.
+/// When the recording begins; `u64::MAX`: not known yet.
 ///
-/// Hooks are attached one after the other, and threads that exist are looked up meanwhile. Before the beginning and after the end the
-/// programs keep track of who is recorded and of nothing else, so that all records and sums are of the same stretch of time.
+/// Hooks are attached one by one, and existing threads are looked up meanwhile. Before the beginning and after the end the programs
+/// keep track of which threads are recorded and of nothing else, so all records and sums cover the same period.
 #[inline(always)]
 pub fn beginning() -> u64 {
     bound(scope::BEGINNING)
@@ -85,17 +85,17 @@ fn bound(place: u32) -> u64 {
     }
 }
 
-/// What happens at `time` is part of the recording.
+/// Whether an event at `time` is part of the recording.
 #[inline(always)]
 pub fn is_within(time: u64) -> bool {
     let (Some(beginning), Some(end)) = (BOUNDS.get(scope::BEGINNING), BOUNDS.get(scope::END)) else {
         return false;
     };
-    // One less, so that 0, which is not known yet, is the latest time of all: old verifiers would follow a branch for it through all that comes after.
+    // One less, so that 0, which means unknown yet, is the latest time of all: old verifiers would follow a branch for it through all the rest.
     time > volatile(beginning).wrapping_sub(1) && time <= volatile(end).wrapping_sub(1)
 }
 
-/// When the thread's part in the recording begins.
+/// When the recording of the thread begins.
 ///
 /// # Safety
 /// `state` must be an entry of [`THREADS`].
@@ -105,16 +105,16 @@ pub unsafe fn since(state: *const ThreadState) -> u64 {
     unsafe { (*state).since }.max(beginning())
 }
 
-/// When the wait began, as far as the recording shows it, of a recorded thread that no switch has shown yet.
+/// When the wait of a recorded thread that no switch has shown yet began, as far as the recording shows it.
 ///
-/// The thread may be woken meanwhile, so its entry is left to whoever does that.
+/// The thread may be woken meanwhile, so its entry is left to its waker.
 #[inline(always)]
 pub fn unseen_since(task: Task) -> Option<u64> {
     if config!(hides) == scope::HIDES_ALWAYS && task.is_hidden() {
         return None;
     }
     let since = match THREADS.get_ptr(&task.address()) {
-        // SAFETY: words of an entry, which may be another thread's by now, and are numbers then, too.
+        // SAFETY: words of an entry, which may be another thread's by now, and are numbers in that case, too.
         Some(state) => unsafe { ((*state).waits.seen == 0).then_some((*state).since)? },
         // SAFETY: user space writes an entry once.
         None => unsafe { WANTED.get(task.tid()) }?.since,
@@ -128,7 +128,7 @@ pub fn current_thread() -> Option<*mut ThreadState> {
     thread(Task::current())
 }
 
-/// The thread at `time`, by the numbers that were last told.
+/// The thread at `time`, with the ids that were last reported.
 ///
 /// # Safety
 /// `state` must be an entry of [`THREADS`].
@@ -139,15 +139,15 @@ pub unsafe fn at(state: *const ThreadState, time: u64) -> At {
     At { time, pid, tid }
 }
 
-/// Records a thread, by the address of its `task_struct`. `None`: there is no room.
+/// Records a thread, by the address of its `task_struct`. `None`: the table is full.
 #[inline(always)]
 pub fn enter(task: u64, pid: u32, tid: u32, wanted: Wanted) -> Option<*mut ThreadState> {
-    // It is too large for a program's stack, so it starts as zeroes, which nobody asks for yet.
+    // It is too large for a program's stack, so it starts as zeroes, which no program reads yet.
     if THREADS.insert(&task, &BLANK, 0).is_err() {
         lose(Loss::ThreadTableFull);
     }
     let state = THREADS.get_ptr_mut(&task)?;
-    // SAFETY: the entry was made above.
+    // SAFETY: the entry was created above.
     unsafe {
         (*state).pid = pid;
         (*state).tid = tid;
@@ -167,12 +167,12 @@ fn is_anybody_wanted() -> bool {
 #[inline(always)]
 fn met() {
     if let Some(count) = WANTED_COUNTS.get_ptr_mut(scope::MET) {
-        // SAFETY: one word. Two CPUs at once may count one: then threads are looked for in vain, which takes a moment each time.
+        // SAFETY: one word. Two CPUs at once may count one: then threads are looked up in vain, which takes a moment each time.
         unsafe { *count += 1 };
     }
 }
 
-/// A thread of which nothing is known.
+/// A thread about which nothing is known yet.
 static BLANK: ThreadState = ThreadState {
     since: 0,
     total: 0,
@@ -187,7 +187,7 @@ static BLANK: ThreadState = ThreadState {
     waits: unsafe { core::mem::zeroed() },
 };
 
-/// A new thread is recorded if its creator is, the current thread.
+/// Whether a new thread is recorded: if its creator, the current thread, is.
 #[inline(always)]
 pub fn inherits(creator: Option<*mut ThreadState>, pid: u32) -> bool {
     if config!(whole_system) != 0 {
@@ -197,7 +197,7 @@ pub fn inherits(creator: Option<*mut ThreadState>, pid: u32) -> bool {
     }
 }
 
-/// The address space of the current thread's child: its creator's own one, or a new one with the same mappings.
+/// The address space of the current thread's child: its creator's, or a new one with the same mappings.
 #[inline(always)]
 pub fn space_of_child(creator: Option<*mut ThreadState>, creator_pid: u32, child_pid: u32, shares: bool) -> u64 {
     let creators = match creator {
@@ -218,26 +218,26 @@ pub fn space_of_child(creator: Option<*mut ThreadState>, creator_pid: u32, child
     space
 }
 
-/// A thread's end.
+/// Removes a thread that ends.
 #[inline(always)]
 pub fn leave(task: Task, tid: u32) {
     let _ = THREADS.remove(&task.address()); // absent is as good as removed
-    // User space may have wanted it when its creator had put it under recording already.
+    // User space may have wanted it after its creator had already added it to the recording.
     if is_anybody_wanted() && WANTED.remove(&tid).is_ok() {
         met();
     }
 }
 
-/// A new thread that is not recorded has the place of one whose last switch was not shown, and is not that one.
+/// Removes a thread whose last switch was not shown: a new thread that is not recorded has its address now.
 #[inline(always)]
 pub fn forget(task: Task) {
     let _ = THREADS.remove(&task.address()); // mostly there is none
 }
 
-/// The number under which a thread's end is told.
+/// The id under which a thread's end is reported.
 ///
-/// The first thread's number is taken from it by the thread that called `execve`, while it runs its last instructions. If that
-/// `execve` is told by now, the number means the other one.
+/// The thread that called `execve` takes over the first thread's id, while that one runs its last instructions. If that
+/// `execve` has been reported by now, the id means the other thread.
 ///
 /// # Safety
 /// `state` must be the entry of `task`, which is the current one.

@@ -21,12 +21,12 @@ use crate::maps::{config, volatile};
 use crate::{intern, walk};
 
 const PAGE: u64 = 4096;
-/// A stack's top is believed if it is at most this far away: the largest stack size that is in common use.
+/// A stack's top is plausible if it is at most this far away: the largest stack size in common use.
 const STACK_REACH: u64 = 64 << 20;
-/// Beyond a known top lies what the outermost frame's rule may still want: the return address and the argument count.
+/// Bytes beyond a known top that the outermost frame's rule may still need: the return address and the argument count.
 const BEYOND_TOP: u64 = 64;
 
-/// Where the thread was.
+/// Where a thread was: its registers and mode.
 pub struct Place {
     /// User registers.
     pub regs: UserRegs,
@@ -41,19 +41,19 @@ pub enum Copies {
     Nothing,
     /// As much as the recording allows.
     Whole,
-    /// The same, and less of it the fuller the ring is: such events come in storms.
+    /// The same, but less the fuller the ring is: such events occur in bursts.
     GiveWay,
 }
 
-/// The stacks of an event, and what is left to copy of the user's.
+/// The stacks of an event, and how much of the user stack remains to be copied.
 pub struct Captured {
-    /// As far as they were walked.
+    /// The stacks as far as they were walked.
     pub stacks: Record,
     /// Bytes to copy from the registers' stack pointer upward.
     pub want: u64,
 }
 
-/// Looks at the registers of the current task.
+/// The registers and mode of the current task at a perf event.
 #[inline(always)]
 pub fn place(ctx: &PerfEventContext, task: Task) -> Place {
     let regs = ctx.as_ptr().cast_const().cast::<pt_regs>();
@@ -68,15 +68,15 @@ pub fn place(ctx: &PerfEventContext, task: Task) -> Place {
     place_in_kernel(task)
 }
 
-/// Where the current task is while it runs in the kernel.
+/// The registers and mode of the current task while it runs in the kernel.
 #[inline(always)]
 pub fn place_in_kernel(task: Task) -> Place {
     if task.is_kernel_thread() || task.has_no_address_space() {
         return nowhere();
     }
     let regs = task.user_regs();
-    // Without: a worker of io_uring, born by a process, but never in user mode (copy_thread in arch/x86/kernel/process.c), and
-    // a process whose stack was given up for that of another program.
+    // Without user registers: an io_uring worker, which a process creates but which never was in user mode (copy_thread in arch/x86/kernel/process.c), and
+    // a process whose stack was replaced by that of another program.
     let none = regs.sp == 0 || (task.executes() && !is_readable(regs.sp));
     let valid = if none { 0 } else { FLAG_USER_REGS };
     Place {
@@ -85,7 +85,7 @@ pub fn place_in_kernel(task: Task) -> Place {
     }
 }
 
-/// In the kernel, without a way to user space.
+/// In the kernel, without a path to user space.
 #[inline(always)]
 pub fn nowhere() -> Place {
     Place {
@@ -114,7 +114,7 @@ pub fn place_of_fault(task: Task, code: u32) -> Place {
     }
 }
 
-/// Walks the stacks of the current task, and tells what the walk left to be copied.
+/// Walks the stacks of the current task, and returns them with what the walk left to be copied.
 #[inline(always)]
 pub fn stacks(ctx: &impl EbpfContext, task: Task, at: At, space: u64, place: &Place, copies: Copies) -> Captured {
     let mut stacks = Record::default();
@@ -123,7 +123,7 @@ pub fn stacks(ctx: &impl EbpfContext, task: Task, at: At, space: u64, place: &Pl
     Captured { stacks, want }
 }
 
-/// As [`stacks`], written to where they stay: a program's own stack is small. Returns the bytes to copy.
+/// As [`stacks`], but writes the stacks to their final place: a program's own stack is small. Returns the bytes to copy.
 ///
 /// # Safety
 /// `to` must be writable.
@@ -156,7 +156,7 @@ pub unsafe fn stacks_to(
             if walked.end == WalkEnd::Complete as u32 {
                 (*to).flags |= FLAG_WALK_COMPLETE;
             }
-            // Of a stack that is too deep the leaf part is enough.
+            // The innermost frames are enough of a stack that is too deep.
             is_part = walked.end != WalkEnd::Complete as u32 && walked.end != WalkEnd::Limit as u32;
             if config!(check_walks) != 0 {
                 is_part = true;
@@ -184,7 +184,7 @@ pub unsafe fn stacks_to(
     }
 }
 
-/// Bytes to copy at most. `None`: the ring is half full, and events without copies have room for a while then: a stack that is cut is less of a
+/// Bytes to copy at most. `None`: the ring is half full, and the rest is kept for events without copies: a cut stack is a smaller
 /// loss than an event.
 #[inline(always)]
 fn limit(copies: Copies) -> Option<u64> {
@@ -203,7 +203,7 @@ fn limit(copies: Copies) -> Option<u64> {
     } else {
         STACK_CLASSES[0] as u64
     };
-    // Unknown to the verifier, which would follow each of them to the end.
+    // Unknown to the verifier, which would otherwise follow each value to the end.
     Some(volatile(&room).min(most))
 }
 
@@ -214,8 +214,8 @@ fn is_readable(address: u64) -> bool {
     unsafe { read((&raw mut word).cast(), 8, address) }
 }
 
-/// Where the stack that `sp` is on ends at the latest: the place of `argc` for the main thread; the thread control
-/// block, which glibc and musl put on top of a thread's stack, for the others.
+/// The latest possible end of the stack that contains `sp`: the place of `argc` for the main thread; the thread control
+/// block, which glibc and musl put at the top of a thread's stack, for the others.
 #[inline(always)]
 fn top(task: Task, sp: u64) -> Option<u64> {
     let main = task.mm().and_then(|mm| mm.start_stack()).unwrap_or(0);
@@ -231,13 +231,13 @@ fn within_reach(sp: u64, top: u64) -> bool {
     top.wrapping_sub(sp) < STACK_REACH
 }
 
-/// Copies at most `want` bytes of the user stack and returns how many, with the flags that tell why fewer.
+/// Copies at most `want` bytes of the user stack and returns how many, with the flags that give the reason for fewer.
 ///
 /// # Safety
 /// `to` must be writable.
 #[inline(always)]
 pub unsafe fn copy<const N: usize>(to: *mut [u8; N], sp: u64, want: u64) -> (u32, u32) {
-    // Clamped where the verifier sees it: the caller's comparison may have been with a copy of the number.
+    // Clamped where the verifier sees it: the caller may have compared a copy of the number.
     let want = volatile(&want).min(N as u64);
     if want == 0 {
         return (0, 0);
@@ -273,7 +273,7 @@ unsafe fn copy_pages<const N: usize>(to: *mut [u8; N], sp: u64, want: u64) -> u3
     let mut copied = first;
     for _ in 1..N as u64 / PAGE {
         let room = N as u64 - PAGE;
-        // SAFETY: the offset leaves room for a page.
+        // SAFETY: the offset leaves space for a page.
         if copied >= want || copied > room || !unsafe { read(to.add(copied.min(room) as usize), PAGE, sp + copied) } {
             break;
         }
@@ -283,7 +283,7 @@ unsafe fn copy_pages<const N: usize>(to: *mut [u8; N], sp: u64, want: u64) -> u3
 }
 
 /// # Safety
-/// `to` must have room for `len` bytes.
+/// `to` must have space for `len` bytes.
 #[inline(always)]
 unsafe fn read(to: *mut u8, len: u64, from: u64) -> bool {
     // SAFETY: by this function's own condition; the helper refuses user addresses that can't be read.

@@ -1,8 +1,8 @@
-//! Waits of recorded threads: what is known at the switch-out, who wakes, and the record at the switch-in.
+//! Waits of recorded threads: what is known at the switch-out, which thread wakes, and the record at the switch-in.
 //!
-//! Looking at the stacks of a wait costs about a microsecond, as much as a short wait itself. A thread may have `wait_burst` waits of the configuration looked
-//! at, and one more every [`REFILL`] ns; the others have the stacks of the last wait with the same registers, and the short ones among them are
-//! summed up and told together.
+//! Walking the stacks of a wait costs about a microsecond, as much as a short wait itself. Up to `wait_burst` (of the configuration) of a thread's waits are
+//! walked, and one more every [`REFILL`] ns; the others reuse the stacks of the last wait with the same registers, and the short ones among them
+//! are aggregated and sent together.
 
 mod asleep;
 mod missed;
@@ -28,31 +28,31 @@ use crate::maps::{CONFIG, SITES, config, volatile};
 use crate::stack::{self, Captured, Record};
 use crate::{fault, names, scope, switch};
 
-/// Time after which one more is looked at, in ns.
+/// Time after which one more wait is walked, in ns.
 const REFILL: u64 = 250_000;
-/// Beyond that, waits that are shorter than this are summed up, in ns.
+/// Beyond that, waits shorter than this are aggregated, in ns.
 const SHORT: u64 = 100_000;
-/// What was summed up is told after so long, in ns.
+/// How often aggregated waits are sent, in ns.
 const TOLD_EVERY: u64 = 10_000_000;
-/// Places for the stacks of waits on each CPU, a power of two.
+/// Capacity for the stacks of waits on each CPU, a power of two.
 pub const SITES_PLACES: u32 = 1 << 10;
-/// What tells the ways of waiting apart.
+/// The flags that distinguish the ways of waiting.
 const KIND: u32 = WAIT_PREEMPTED | WAIT_IO | WAIT_IN_FAULT | WAIT_IN_CALL;
 
-/// The stacks of a wait that was looked at.
+/// The stacks of a wait that was walked.
 #[derive(Clone, Copy)]
 pub struct Site {
     hash: u64,
     stacks: Record,
 }
 
-/// A thread was born: it waits for its first CPU.
+/// Begins the wait of a new thread for its first CPU.
 ///
 /// # Safety
 /// `state` must be its entry.
 #[inline(always)]
 pub unsafe fn born(state: *mut ThreadState) {
-    // SAFETY: the thread has not run yet, so nobody else has its entry.
+    // SAFETY: the thread has not run yet, so no other program has its entry.
     unsafe {
         let waits = &raw mut (*state).waits;
         (*waits).seen = 1;
@@ -62,7 +62,7 @@ pub unsafe fn born(state: *mut ThreadState) {
     }
 }
 
-/// The current thread is switched out.
+/// Begins the wait of the current thread, which is switched out.
 ///
 /// # Safety
 /// `state` must be the current thread's.
@@ -82,7 +82,7 @@ pub unsafe fn switched_out(ctx: &impl EbpfContext, state: *mut ThreadState, task
         flags |= if task.is_in_iowait() { WAIT_IO } else { 0 };
         flags |= if in_fault { WAIT_IN_FAULT } else { 0 };
         flags |= if call.is_some() { WAIT_IN_CALL } else { 0 };
-        // Field by field: a whole one would first be made on the program's stack, which older kernels have no room for.
+        // Field by field: a whole one would first be built on the program's stack, which has no space for it in older kernels.
         let now = &raw mut (*waits).now;
         (*now).out = at.time;
         (*now).queued = 0;
@@ -105,7 +105,7 @@ pub unsafe fn switched_out(ctx: &impl EbpfContext, state: *mut ThreadState, task
     }
 }
 
-/// Takes one of the thread's looks; false: there is none left.
+/// Takes one of the thread's tokens for a walk; false: there is none left.
 ///
 /// # Safety
 /// `waits` must be the current thread's.
@@ -126,7 +126,7 @@ unsafe fn may_look(waits: *mut ThreadWaits, time: u64) -> bool {
     }
 }
 
-/// Walks the stacks, and finds out which file the wait is for.
+/// Walks the stacks, and determines which file the wait is for.
 ///
 /// # Safety
 /// `state` must be the current thread's.
@@ -158,7 +158,7 @@ unsafe fn look(ctx: &impl EbpfContext, state: *mut ThreadState, task: Task, at: 
     }
 }
 
-/// A system call is in a set of the configuration.
+/// Whether a system call is in a set of the configuration.
 #[inline(always)]
 pub fn is_among(calls: &CallSet, number: u32) -> bool {
     let words = if number & CALL_I386 == 0 {
@@ -184,9 +184,9 @@ fn send_path(at: At, from: u64) {
     });
 }
 
-/// Sends where the current thread is, whose entry `state` is, for a record that will refer to `time`. 0: the ring was full.
+/// Sends the stacks of the current thread, whose entry is `state`, for a record that will refer to `time`. 0: the ring was full.
 ///
-/// Exported, so that the verifier looks at it once, and not with each path of each program that leads here.
+/// Exported, so that the verifier checks it once rather than with each path of each program that leads here.
 ///
 /// # Safety
 /// As [`fault::send_fault`].
@@ -212,7 +212,7 @@ pub unsafe extern "C" fn send_stack_ahead(state: *const ThreadState, time: u64) 
     }
 }
 
-/// What waits with the same stack have in common, as far as registers tell.
+/// What waits with the same stack have in common, as far as registers show.
 #[inline(always)]
 fn site_of(space: u64, tid: u32, place: &stack::Place, wait: &WaitBody) -> u64 {
     let regs = &place.regs;
@@ -224,7 +224,7 @@ fn site_of(space: u64, tid: u32, place: &stack::Place, wait: &WaitBody) -> u64 {
     ) | 1
 }
 
-/// Takes the stacks of an earlier wait at the same site; false: there was none lately.
+/// Takes the stacks of an earlier wait at the same site; false: there was none recently.
 ///
 /// # Safety
 /// `waits` must be the current thread's.
@@ -254,14 +254,14 @@ fn remember(hash: u64, stacks: &Record) {
     }
 }
 
-/// A recorded thread is about to run.
+/// Ends the wait of a recorded thread that is about to run.
 ///
 /// # Safety
-/// `state` must be the thread's that is switched in.
+/// `state` must be that of the thread that is switched in.
 #[inline(always)]
 pub unsafe fn switched_in(state: *mut ThreadState, task: Task, at: At) {
-    // SAFETY: by this function's own condition: the thread is on this CPU now, so only programs on this CPU use its entry, but for its
-    // waker, which nobody is while it could run.
+    // SAFETY: by this function's own condition: the thread is on this CPU now, so only programs on this CPU use its entry, except for its
+    // waker, and a thread that can run has none.
     unsafe {
         let waits = &raw mut (*state).waits;
         let now = &raw mut (*waits).now;
@@ -272,7 +272,7 @@ pub unsafe fn switched_in(state: *mut ThreadState, task: Task, at: At) {
                 (*waits).waker.time = 0;
                 return;
             }
-            // Had it been running, it would have been switched out first.
+            // If it had been running, it would have been switched out first.
             (*waits).seen = 1;
             (*waits).switches = task.switches().unwrap_or(0);
             (*state).counted = task.sum_exec_runtime();
@@ -281,7 +281,7 @@ pub unsafe fn switched_in(state: *mut ThreadState, task: Task, at: At) {
             (*now).flags = WAIT_UNSEEN_START;
         }
         finish(waits, at.time);
-        // The next wait has a waker of its own, or one that nobody saw.
+        // The next wait has its own waker, or one that was not seen.
         (*waits).waker.time = 0;
         if is_summed_up(waits, at.time) {
             add(waits);
@@ -295,7 +295,7 @@ pub unsafe fn switched_in(state: *mut ThreadState, task: Task, at: At) {
     }
 }
 
-/// What is known of a wait at its end.
+/// Fills in what is known of a wait at its end.
 ///
 /// # Safety
 /// As [`switched_in`].
@@ -309,7 +309,7 @@ unsafe fn finish(waits: *mut ThreadWaits, time: u64) {
         if (*now).flags & WAIT_PREEMPTED != 0 {
             (*now).queued = off;
         } else if (*waits).waker.time != 0 {
-            // Who sleeps was woken, so the last waker is this wait's, even where it came between the decision to sleep and the switch.
+            // A sleeping thread was woken, so the last waker is this wait's, even where it woke between the decision to sleep and the switch.
             (*now).waker = (*waits).waker;
             (*now).flags |= WAIT_WOKEN | (*waits).waker_flags;
             (*now).queued = time.saturating_sub((*waits).waker.time.max((*now).out));
@@ -334,13 +334,13 @@ unsafe fn is_summed_up(waits: *const ThreadWaits, time: u64) -> bool {
             && ((*now).flags & WAIT_HAS_FILE == 0 || (*now).file.name == (*merged).file.name)
             && (*waits).stacks.user == (*waits).merged_stacks.user
             && (*waits).stacks.kernel == (*waits).merged_stacks.kernel;
-        // Short preemptions come between any others: they count as time in the queue.
+        // Short preemptions occur between any other waits: they count as time in the queue.
         let preempted = ((*now).flags | (*merged).flags) & WAIT_PREEMPTED != 0;
         (*merged).count == 0 || ((same || preempted) && time.saturating_sub((*merged).out) < TOLD_EVERY)
     }
 }
 
-/// Adds the wait to those that are told together.
+/// Adds the wait to those that are aggregated.
 ///
 /// # Safety
 /// As [`switched_in`].
@@ -355,7 +355,7 @@ unsafe fn add(waits: *mut ThreadWaits) {
             return;
         }
         if (*merged).flags & !(*now).flags & WAIT_PREEMPTED != 0 {
-            // What was waited for tells more than that another thread came first.
+            // What was waited for says more than that another thread ran first.
             let sums = *merged;
             *merged = WaitBody {
                 out: sums.out,
@@ -379,7 +379,7 @@ unsafe fn add(waits: *mut ThreadWaits) {
     }
 }
 
-/// Sends what was summed up.
+/// Sends the aggregated waits.
 ///
 /// # Safety
 /// `waits` must be of a thread on this CPU.

@@ -1,7 +1,7 @@
 //! The walker: from registers along unwind tables to the thread's first frame, for every kind of event.
 //!
-//! A walk is a `bpf_loop` over [`next_frame`], so it returns to the program that asked for it, whatever its type. Its state is in
-//! per-CPU memory, because a program's stack has 512 bytes. docs/unwinding.md tells the rules.
+//! A walk is a `bpf_loop` over [`next_frame`], so it returns to the calling program, whatever its type. Its state is in
+//! per-CPU memory, because a program's stack has 512 bytes. docs/unwinding.md has the rules.
 
 mod caller;
 mod last;
@@ -24,11 +24,11 @@ use self::caller::{GOES_ON, Next, caller};
 use crate::lookup;
 use crate::maps::{SPACES, SPACES_CHANGED, WALKS, config, volatile};
 
-/// Walks that may be under way on one CPU: of a thread, of one that took the CPU from it, of an interrupt, of an interrupt that
-/// can't be masked.
+/// Walks that may be under way on one CPU: of a thread, of one that preempted it, of an interrupt, of a non-maskable
+/// interrupt.
 pub const WALKS_PER_CPU: u32 = 4;
 
-/// A walk, and the record that it becomes.
+/// A walk, and the record built from it.
 #[repr(C)]
 pub struct Walk {
     /// 0: free; 1: taken.
@@ -39,43 +39,43 @@ pub struct Walk {
     caller: u32,
     /// Registers of the last frame that was kept.
     regs: UserRegs,
-    /// Those that it began with.
+    /// The registers at which the walk began.
     leaf: UserRegs,
-    /// Word of the space's run. It stays from walk to walk, with the next two.
+    /// Word of the space's run. It is kept from walk to walk, as the next two are.
     run: u64,
-    /// The space.
+    /// The address space.
     space: u64,
-    /// Changes of spaces when its run was looked up; 0: none was.
+    /// Changes of spaces when its run was looked up; 0: it was not.
     looked_up: u64,
-    /// The address that no range covers; 0: none was met.
+    /// The address that no range covers; 0: there was none.
     unmapped: u64,
-    /// Where `regs.ip` lies.
+    /// The range that covers `regs.ip`.
     range: CodeRange,
-    /// The user memory that was read last, in this walk.
+    /// The user memory that this walk read last.
     block: Block,
-    /// They stay from walk to walk.
+    /// Ranges that were found, kept from walk to walk.
     known_ranges: KnownRanges,
     /// Number of the thread's last walk in [`crate::maps::LAST_WALKS`]; [`last::NONE`].
     last: u32,
-    /// Its outermost frames that this walk may still come to.
+    /// The last walk's outermost frames that this walk may still reach.
     among: u32,
-    /// The frames of it that this walk would share, if it goes on as that one did; 0: they have not met.
+    /// The last walk's frames that this one would share if it continues the same way; 0: they have not met.
     met: u32,
-    /// The frame of it up to which it does.
+    /// The last walk's frame up to which they are the same.
     number: u32,
-    /// Times that they may meet yet.
+    /// How often they may still meet.
     tries: u32,
-    /// Its outermost frames that are this walk's too, outside of those in `frames`.
+    /// The last walk's outermost frames that are also this walk's, outward of those in `frames`.
     pub outer: u32,
-    /// 1: that the walk is complete follows from its last frame's registers alone.
+    /// 1: the last frame's registers alone prove that the walk is complete.
     sure: u32,
-    /// The CPU that it is on.
+    /// The CPU of this walk.
     cpu: u32,
     /// What is remembered of the frames in `frames`.
     passed: [LastFrame; LAST_FRAMES],
     /// The record's head: `count`, `key` (so far) and `end` grow with the walk.
     pub head: StackHead,
-    /// Behind the head without a gap: one record.
+    /// Behind the head without a gap: both are one record.
     pub frames: [u64; MAX_USER_FRAMES],
 }
 
@@ -89,23 +89,23 @@ impl Walk {
 
 /// Where a walk ended.
 pub struct Walked {
-    /// Number of a [`WalkEnd`]: a table of them would be one more bound for the verifier to see.
+    /// Number of a [`WalkEnd`]: a table of them would be one more bound for the verifier to check.
     pub end: u32,
-    /// Registers of its last frame.
+    /// Registers of the last frame.
     pub regs: UserRegs,
-    /// They are a caller's.
+    /// Whether they are a caller's.
     pub caller: bool,
-    /// The address that no range covers; 0: none was met.
+    /// The address that no range covers; 0: there was none.
     pub unmapped: u64,
 }
 
-/// A free walk of this CPU, taken; `None`: all are in use by programs that this one interrupted, or took the CPU from.
+/// Takes a free walk of this CPU; `None`: all are in use by programs that this one interrupted or preempted.
 #[inline(always)]
 pub fn acquire() -> Option<*mut Walk> {
     for level in 0..WALKS_PER_CPU {
         let walk = WALKS.get_ptr_mut(level)?;
-        // SAFETY: this CPU's own memory, which a program stays on to its end. In one instruction: a program that may be preempted
-        // could lose the CPU to one of another thread between a look and a store, and both would have the same walk.
+        // SAFETY: this CPU's own memory; a program stays on its CPU to its end. One instruction: a program that may be preempted
+        // could lose the CPU to one of another thread between a load and a store, and both would have the same walk.
         if unsafe { atomic_xchg::<u64, { AtomicOrdering::SeqCst }>(&raw mut (*walk).busy, 1) } == 0 {
             // SAFETY: the walk is ours.
             unsafe {
@@ -125,12 +125,12 @@ pub fn acquire() -> Option<*mut Walk> {
 /// `walk` must come from [`acquire`].
 #[inline(always)]
 pub unsafe fn release(walk: *mut Walk) {
-    // SAFETY: by this function's own condition. Nobody else stores to it while it is taken but what it holds already.
+    // SAFETY: by this function's own condition. While it is taken, other programs store only the value that it already has.
     unsafe { core::ptr::write_volatile(&raw mut (*walk).busy, 0) };
 }
 
-/// Walks from `regs` outward in the address space `space`. The frames, their count, their hash and the end are in the walk's
-/// record then.
+/// Walks from `regs` outward in the address space `space`. Afterwards the walk's record has the frames, their count, their
+/// hash and the end.
 ///
 /// # Safety
 /// `walk` must come from [`acquire`].
@@ -149,9 +149,9 @@ pub unsafe fn user_stack(walk: *mut Walk, space: u64, regs: UserRegs) -> Walked 
     }
 }
 
-/// The walk of this number, from the registers in it. The [`WalkEnd`]'s number.
+/// Runs the walk of this number from the registers in it. Returns the number of the [`WalkEnd`].
 ///
-/// Exported, so that the verifier looks at it once, and not with each path of each program to each place that asks for a walk.
+/// Exported, so that the verifier checks it once rather than with each path of each program to each place that starts a walk.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn walk_user_stack(level: u32, space: u64) -> u32 {
@@ -161,7 +161,7 @@ pub extern "C" fn walk_user_stack(level: u32, space: u64) -> u32 {
     // SAFETY: this CPU's walk, of the program that called.
     unsafe {
         if config!(walk) == 0 {
-            // User space still has to learn of code that moved: it looks the leaf up.
+            // User space still has to learn of code that moved: it looks up the leaf.
             (*walk).unmapped = (*walk).regs.ip;
             (*walk).head.end = WalkEnd::NotWalked as u32;
             return WalkEnd::NotWalked as u32;
@@ -200,8 +200,8 @@ unsafe fn start(walk: *mut Walk, space: u64) {
     }
 }
 
-/// Walks by the run of `space`. `None`: there is none, or another one since the walk began; a program that was preempted for long
-/// may have looked at ranges that belong to another space by now.
+/// Walks by the run of `space`. `None`: there is none, or it was replaced since the walk began; a program that was preempted for
+/// long may have read ranges that belong to another space by now.
 ///
 /// # Safety
 /// As [`user_stack`].
@@ -224,18 +224,18 @@ unsafe fn in_space(walk: *mut Walk, space: &u64) -> Option<u32> {
     }
 }
 
-/// The word of the run of `space`: mostly the one that this walk had the last time.
+/// The word of the run of `space`: usually the one that this walk used last time.
 ///
 /// # Safety
 /// As [`user_stack`].
 #[inline(always)]
 unsafe fn run_of(walk: *mut Walk, space: &u64) -> Option<u64> {
-    // SAFETY: by this function's own condition; user space replaces a run's number by an element of its own.
+    // SAFETY: by this function's own condition; user space replaces a run's number by writing another element.
     unsafe {
         if (*walk).space == *space && (*walk).looked_up == spaces_changed() {
             return Some((*walk).run);
         }
-        // With a barrier: a word that is older than the count would stay.
+        // With a barrier: otherwise a word older than the count would be kept.
         let changed = atomic_xadd::<u64, u64, { AtomicOrdering::SeqCst }>(SPACES_CHANGED.get_ptr_mut(0)?, 0);
         let word = *SPACES.get(space)?;
         ((*walk).space, (*walk).run, (*walk).looked_up) = (*space, word, changed);
@@ -248,9 +248,9 @@ fn spaces_changed() -> u64 {
     SPACES_CHANGED.get(0).map_or(0, volatile)
 }
 
-/// Keeps the frame that the walk is at, and goes to its caller. 1: the walk is over.
+/// Keeps the walk's current frame, and moves to its caller. 1: the walk has ended.
 ///
-/// The kernel takes only a static function as a callback, so its name is mangled; scripts/build-ebpf takes the hash out.
+/// The kernel accepts only a static function as a callback, so its name is mangled; scripts/build-ebpf removes the hash.
 unsafe extern "C" fn next_frame(_: u32, level: *mut c_void) -> c_long {
     // SAFETY: `in_space` passes its own variable.
     let Some(walk) = WALKS.get_ptr_mut(unsafe { *level.cast::<u32>() }) else {
@@ -272,7 +272,7 @@ unsafe extern "C" fn next_frame(_: u32, level: *mut c_void) -> c_long {
         let interrupted = (*walk).caller == 0 && count > 0;
         let frame = (*walk).regs.ip | if interrupted { INTERRUPTED } else { 0 };
         if last::meets((*walk).level, frame) != 0 {
-            // The compiler knows that it is 0 or 1, and the verifier does not.
+            // The compiler knows that it is 0 or 1; the verifier does not.
             return c_long::from(black_box(last::is_same((*walk).level)) == last::JOINED);
         }
         if !lookup::range(
@@ -298,7 +298,7 @@ unsafe extern "C" fn next_frame(_: u32, level: *mut c_void) -> c_long {
     0
 }
 
-/// The walk ends where no range covers the code: at the leaf itself, or at the frame before.
+/// Ends the walk where no range covers the code: at the leaf itself, or at the frame before.
 ///
 /// # Safety
 /// As [`user_stack`].
@@ -334,7 +334,7 @@ unsafe fn keep(walk: *mut Walk, frame: u64) {
     }
 }
 
-/// Adds a frame to the hash of those outside of it, which [`crate::intern`] finishes: one multiplication, and a shift so that upper bits count too.
+/// Adds a frame to the hash of the frames outward of it, which [`crate::intern`] finishes: one multiplication, and a shift so that upper bits count too.
 #[inline(always)]
 pub fn absorb(hash: u64, frame: u64) -> u64 {
     let hash = (hash ^ frame).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -1,5 +1,5 @@
-//! Tiers 2 and 3, and tier 1 where the kernel skips programs that are preempted: the kernel counts a fault that is over, and says so to perf's software
-//! events, within which nobody loses the CPU.
+//! Tiers 2 and 3, and tier 1 where the kernel skips preempted programs: the kernel counts a completed fault and reports it to perf's software
+//! events, during which no program loses the CPU.
 
 use core::ffi::{c_long, c_void};
 
@@ -19,13 +19,13 @@ use crate::{scope, stack};
 /// `EBUSY`, as the helper returns it.
 const BUSY: c_long = -16;
 
-/// `PERF_COUNT_SW_PAGE_FAULTS_MIN`, each one.
+/// `PERF_COUNT_SW_PAGE_FAULTS_MIN`, once per fault.
 #[perf_event]
 pub fn fault_minor(ctx: PerfEventContext) -> u32 {
     completed(&ctx, 0)
 }
 
-/// `PERF_COUNT_SW_PAGE_FAULTS_MAJ`, each one.
+/// `PERF_COUNT_SW_PAGE_FAULTS_MAJ`, once per fault.
 #[perf_event]
 pub fn fault_major(ctx: PerfEventContext) -> u32 {
     completed(&ctx, FAULT_MAJOR)
@@ -45,7 +45,7 @@ fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
         let (inner, outer) = (&raw const (*faults).inner.body, &raw const (*faults).outer.body);
         if !is_this(inner, address) {
             if is_this(outer, address) {
-                // What interrupted it has ended without a word.
+                // The fault that interrupted it ended without a report.
                 (*faults).counts.failed += 1;
                 super::pop(faults);
             } else {
@@ -54,7 +54,7 @@ fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
         }
         let fault = &raw mut (*faults).inner;
         (*fault).body.flags |= major;
-        // Most are, where only those are wanted that waited for a disk: then neither mapping nor registers are looked for.
+        // Where only faults that waited for a disk are wanted, most are left out: neither mapping nor registers are looked up for those.
         let is_left_out = config!(faults) == FAULTS_MAJOR && !is_major(&(*fault).body) && (*fault).out_since == 0;
         let is_described = (*fault).body.flags & FAULT_HAS_VMA != 0; // by tier 1
         if !is_left_out
@@ -92,7 +92,7 @@ unsafe fn is_this(fault: *const FaultBody, address: u64) -> bool {
     unsafe { (*fault).flags & FAULT_OPEN != 0 && same_page((*fault).address, address) }
 }
 
-/// Writes what the mapping says into the fault that is under way. A static function, as [`crate::walk`] explains.
+/// Writes the mapping's data into the fault under way. A static function, for the reason in [`crate::walk`].
 unsafe extern "C" fn describe(_: *mut c_void, vma: *const c_void, _: *mut c_void) -> c_long {
     let task = Task::current();
     let Some(state) = THREADS.get_ptr_mut(&task.address()) else {

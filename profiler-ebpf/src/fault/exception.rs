@@ -1,6 +1,6 @@
-//! The processor's exceptions, and the signals that a fault may end with.
+//! The processor's exceptions, and the signals that may end a fault.
 //!
-//! Exceptions come with interrupts off (`handle_page_fault` in arch/x86/mm/fault.c), so nobody takes the CPU from their programs.
+//! Exceptions occur with interrupts off (`handle_page_fault` in arch/x86/mm/fault.c), so their programs are never preempted.
 
 use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
@@ -16,7 +16,7 @@ use crate::{scope, stack};
 const SIGBUS: u32 = 7;
 const SIGSEGV: u32 = 11;
 
-/// `page_fault_user(unsigned long address, struct pt_regs *regs, unsigned long error_code)`: nothing else can be under way.
+/// `page_fault_user(unsigned long address, struct pt_regs *regs, unsigned long error_code)`: no other fault can be under way.
 #[btf_tracepoint(function = "page_fault_user")]
 pub fn page_fault_user(ctx: BtfTracePointContext) -> i32 {
     let Some(faults) = current_faults() else { return 0 };
@@ -42,7 +42,7 @@ pub fn page_fault_user(ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "page_fault_kernel")]
 pub fn page_fault_kernel(ctx: BtfTracePointContext) -> i32 {
     let Some(faults) = current_faults() else { return 0 };
-    // An attempt that may not sleep is never handled: it fails at once. Our own reads of user memory are such.
+    // An attempt that must not sleep is never handled; it fails at once. Our own reads of user memory are of this kind.
     if Task::current().forbids_page_faults() {
         return 0;
     }

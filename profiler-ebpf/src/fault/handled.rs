@@ -1,4 +1,4 @@
-//! Tier 1: the attempts of the kernel to handle a fault, with the mapping in hand.
+//! Tier 1: the kernel's attempts to handle a fault, with the mapping at hand.
 
 use core::ffi::c_void;
 
@@ -16,13 +16,13 @@ use crate::preempt::Held;
 use crate::{scope, stack, switch};
 
 /// `handle_mm_fault(struct vm_area_struct *vma, unsigned long address, unsigned int flags, struct pt_regs *regs)`: an
-/// attempt begins. Everything is read here, because at its end the mapping may be gone.
+/// attempt begins. Everything is read here, because the mapping may be gone at the end.
 #[fentry(function = "handle_mm_fault")]
 pub fn fault_entry(ctx: FEntryContext) -> i32 {
     entered(&ctx)
 }
 
-/// The same for whom the kernel skips the first for, because it was preempted in another thread on this CPU.
+/// The same, for a thread for which the kernel skips the first program because another thread was preempted in it on this CPU.
 #[fentry(function = "handle_mm_fault")]
 pub fn fault_entry_again(ctx: FEntryContext) -> i32 {
     entered(&ctx)
@@ -50,7 +50,7 @@ fn entered(ctx: &FEntryContext) -> i32 {
         if known & (FAULT_OPEN | FAULT_INSIDE) != FAULT_OPEN || !same_page((*fault).body.address, address) {
             begin(faults, address, time, STARTED, 0);
         } else if known & FAULT_HANDLED == 0 {
-            // Whatever it waited for since the exception was on the way here.
+            // The time since the exception went into getting here, so it counts as a wait for the lock.
             (*fault).out_since = 0;
             (*fault).body.waits = Waits {
                 lock: time.saturating_sub((*fault).body.start),
@@ -81,7 +81,7 @@ pub fn filemap_exit(_: FExitContext) -> i32 {
     0
 }
 
-/// `do_huge_pmd_anonymous_page(struct vm_fault *vmf)` returns: with a huge page, the page of zeroes of that size, or the advice to take a
+/// `do_huge_pmd_anonymous_page(struct vm_fault *vmf)` returns: with a huge page, with the huge zero page, or with the advice to use a
 /// small one.
 #[fexit(function = "do_huge_pmd_anonymous_page")]
 pub fn huge_exit(ctx: FExitContext) -> i32 {
@@ -95,7 +95,7 @@ pub fn huge_exit(ctx: FExitContext) -> i32 {
     0
 }
 
-/// `handle_mm_fault` returns: the fault is over, or another attempt follows.
+/// `handle_mm_fault` returns: the fault is complete, or another attempt follows.
 #[fexit(function = "handle_mm_fault")]
 pub fn fault_exit(ctx: FExitContext) -> i32 {
     left(&ctx)
@@ -119,7 +119,7 @@ fn left(ctx: &FExitContext) -> i32 {
     unsafe {
         let fault = &raw mut (*state).faults.inner;
         let is_inside = (*fault).body.flags & (FAULT_OPEN | FAULT_INSIDE) == FAULT_OPEN | FAULT_INSIDE;
-        // Seen by the first, or begun before it was watched.
+        // Seen by the first, or begun before tracing did.
         if !is_inside || !same_page((*fault).body.address, ctx.arg::<u64>(1)) {
             return 0;
         }

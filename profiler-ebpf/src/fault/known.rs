@@ -1,9 +1,9 @@
-//! Mappings that faults were in lately, on each CPU: `bpf_find_vma` takes 3 µs and more, because interrupts are off where the kernel
-//! counts faults, so that it gives its lock back through an interrupt of its own.
+//! Mappings in which each CPU had faults recently: `bpf_find_vma` takes 3 µs or more. Interrupts are off where the kernel counts
+//! faults, so that helper releases its lock through an interrupt of its own.
 //!
-//! The kernel counts changes of an address space (`mm->mm_lock_seq`, kernel 6.4 and later): what is known holds while that count stays.
-//! When it has gone on, the mapping itself is asked: it keeps the count of its own last change (`vma->vm_lock_seq`), and says whether it is
-//! in an address space still. Odd counts of 6.13 and later say that a change is under way.
+//! The kernel counts changes of an address space (`mm->mm_lock_seq`, kernel 6.4 and later): an entry is valid while that count stays the
+//! same. Once it has changed, the mapping itself is read: it has the count of its own last change (`vma->vm_lock_seq`), and shows whether it
+//! is still part of an address space. Odd counts in 6.13 and later mean that a change is under way.
 
 use aya_ebpf::helpers::generated::{bpf_get_smp_processor_id, bpf_probe_read_kernel};
 use core::ffi::c_void;
@@ -13,21 +13,21 @@ use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, FaultBody};
 use crate::kernel::{RememberedVma, Task, VmaBytes, VmaStruct};
 use crate::maps::{KNOWN_VMAS, config};
 
-/// Mappings of one set.
+/// Mappings in one set.
 const WAYS: usize = 4;
 const SETS: usize = 256;
-/// Bits of an address within its MiB, by which, and by the process, its set is found.
+/// Address bits within a MiB; the bits above them and the process select the set.
 const SMALL: u32 = 20;
-/// The same, 32 MiB, for mappings that are larger: a browser's library alone would take a hundred places otherwise.
+/// The same for larger mappings, 32 MiB: otherwise a browser's library alone would take a hundred entries.
 const LARGE: u32 = 25;
 
 /// The mappings that a CPU remembers.
 #[repr(C)]
 pub struct KnownVmas {
     sets: [[KnownVma; WAYS]; SETS],
-    /// The place that the next one takes.
+    /// The entry that the next mapping takes.
     next: u64,
-    /// Of the mapping that is asked.
+    /// Copy of the mapping that is checked.
     copy: VmaBytes,
 }
 
@@ -38,9 +38,9 @@ struct KnownVma {
     mm: u64,
     /// Address of the mapping itself.
     vma: u64,
-    /// The address space's count of changes, up to which this holds.
+    /// The address space's count of changes, up to which this entry is valid.
     changes: u32,
-    /// The mapping's own.
+    /// The mapping's own count of changes.
     last_change: u32,
     start: u64,
     end: u64,
@@ -48,14 +48,14 @@ struct KnownVma {
     first: u64,
     /// Address of `file->f_ra.mmap_miss`.
     miss: u64,
-    /// Flags `FAULT_HAS_*` and what the mapping says.
+    /// Flags `FAULT_HAS_*`; the mapping's data follows.
     flags: u32,
     device: u32,
     magic: u32,
     generation: u32,
     inode: u64,
     vm_flags: u64,
-    /// The process: addresses of address spaces are used again.
+    /// The process: the kernel reuses the addresses of address spaces.
     pid: u32,
     /// Explicit padding.
     pad: u32,
@@ -81,7 +81,7 @@ pub unsafe fn recall(task: Task, pid: u32, fault: *mut FaultBody) -> bool {
             }
             if (*one).changes != space.changes || space.changes_now {
                 if !is_unchanged(one, space, &raw mut (*known).copy) {
-                    // A program that maps the same place again and again would look at each of them for each fault.
+                    // Otherwise a program that keeps mapping the same place would have each entry checked at each fault.
                     if (*one).last_change != space.changes {
                         (*one).mm = 0;
                     }
@@ -108,8 +108,8 @@ pub unsafe fn recall(task: Task, pid: u32, fault: *mut FaultBody) -> bool {
     false
 }
 
-/// The mapping is in the address space still, and was not changed since it was remembered. The fields are compared too: the memory
-/// may be another mapping's by now.
+/// The mapping is still in the address space, and has not changed since it was remembered. The fields are compared too: another
+/// mapping may use the memory by now.
 ///
 /// # Safety
 /// `one` must be readable, and `copy` writable.
@@ -123,7 +123,7 @@ unsafe fn is_unchanged(one: *const KnownVma, space: Space, copy: *mut VmaBytes) 
             && vma.read(copy).is_some_and(|vma| {
                 vma.is((*one).start, (*one).end, (*one).first, (*one).vm_flags, (*one).miss) && vma.is_attached((*one).mm)
             })
-            // Last: a change that began since the first look shows here.
+            // Last: a change that began since the first read shows here.
             && vma.last_change() == Some(last)
     }
 }
@@ -155,11 +155,11 @@ pub unsafe fn learn(task: Task, pid: u32, vma: VmaStruct, fault: *const FaultBod
         }
         let told = &raw const (*fault).vma;
         *one = KnownVma {
-            // Under the lock that the helper holds nothing changes: an odd count is one that goes on being odd.
+            // Nothing changes while the helper holds its lock: an odd count would stay odd.
             mm: if space.changes_now { 0 } else { space.mm },
             vma: vma.address(),
             changes: space.changes,
-            // Without a count of its own the mapping is as good as changing.
+            // Without its own count, the mapping is treated as changing.
             last_change: vma.last_change().unwrap_or(space.changes),
             start,
             end,
@@ -187,7 +187,7 @@ struct Space {
 }
 
 impl Space {
-    /// `None`: it has none, or the kernel does not count.
+    /// `None`: the task has no address space, or the kernel does not count changes.
     #[inline(always)]
     fn of(task: Task) -> Option<Self> {
         if config!(mm_lock_seq) == MISSING {
@@ -203,14 +203,14 @@ impl Space {
     }
 }
 
-/// What this CPU remembers.
+/// The mappings that this CPU remembers.
 #[inline(always)]
 fn of_this_cpu() -> Option<*mut KnownVmas> {
     // SAFETY: the helper has no preconditions.
     KNOWN_VMAS.get_ptr_mut(unsafe { bpf_get_smp_processor_id() } as u32)
 }
 
-/// The set of mappings that the address may be in. (By the process, since the verifier refuses arithmetic with the kernel's addresses.)
+/// The set of mappings that may contain the address. (Selected by process, since the verifier rejects arithmetic with kernel addresses.)
 ///
 /// # Safety
 /// `known` must be this CPU's.
@@ -219,6 +219,6 @@ unsafe fn set(known: *mut KnownVmas, pid: u32, address: u64, bits: u32) -> *mut 
     let place = u64::from(pid) << 32 ^ address >> bits ^ u64::from(bits) << 56;
     let hash = place.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let number = (hash >> (u64::BITS - SETS.trailing_zeros())) as usize & (SETS - 1);
-    // SAFETY: by this function's own condition, and there are so many.
+    // SAFETY: by this function's own condition, and the number is below `SETS`.
     unsafe { (&raw mut (*known).sets).cast::<KnownVma>().add(number * WAYS) }
 }

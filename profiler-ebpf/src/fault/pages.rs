@@ -1,4 +1,4 @@
-//! What was read into the page cache and mapped around a fault meanwhile, and waits for memory.
+//! Pages that were read into the page cache and mapped around a fault meanwhile, and waits for memory.
 
 use core::ffi::c_void;
 
@@ -51,7 +51,7 @@ pub fn mm_filemap_add_to_page_cache(ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-/// Sends the pages that were read and not told yet.
+/// Sends the pages that were read and not sent yet.
 ///
 /// # Safety
 /// `faults` must be the current thread's.

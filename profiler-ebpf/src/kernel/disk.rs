@@ -5,10 +5,10 @@ use core::ffi::c_void;
 use super::{Dentry, Inode, load, probe};
 use crate::maps::config;
 
-/// The lowest bits of `page.mapping`: anonymous memory, or none of a file's.
+/// The lowest bits of `page.mapping`: anonymous memory, or not a file's.
 const NO_FILE: u64 = 3;
 const ANONYMOUS: u64 = 1;
-/// Bios of a request that are counted.
+/// How many bios of a request are counted at most.
 const MERGES_LIMIT: u32 = 64;
 
 /// `struct request *`
@@ -21,13 +21,13 @@ pub struct Bio(*const c_void);
 
 /// Whose memory a bio reads or writes.
 pub enum Pages {
-    /// The page cache of a file, from this page on.
+    /// A file's page cache, from this page on.
     Cached(Inode, u64),
-    /// A program's own.
+    /// A program's own memory.
     Anonymous,
     /// On its way from swap, or to it.
     Swapped,
-    /// The kernel's, or none.
+    /// The kernel's memory, or none.
     Other,
 }
 
@@ -38,7 +38,7 @@ impl Request {
         Self(pointer)
     }
 
-    /// What tells it from the others that are under way.
+    /// Its address, which identifies it among the requests under way.
     #[inline(always)]
     pub fn key(self) -> u64 {
         self.0 as u64
@@ -49,7 +49,7 @@ impl Request {
         load(self.0, config!(request_sector)).unwrap_or(0)
     }
 
-    /// Bytes that are left to do.
+    /// Bytes that remain to be done.
     #[inline(always)]
     pub fn bytes(self) -> u32 {
         load(self.0, config!(request_bytes)).unwrap_or(0)
@@ -97,7 +97,7 @@ impl Bio {
         Self(pointer)
     }
 
-    /// What tells it from the others that are under way.
+    /// Its address, which identifies it among the bios under way.
     #[inline(always)]
     pub fn key(self) -> u64 {
         self.0 as u64
@@ -139,7 +139,7 @@ impl Bio {
         operations.is_some_and(|operations| operations.is_null())
     }
 
-    /// Of direct I/O through `iomap` (ext4, XFS, ...), whoever queues it: the file, its name, and where in it the bio begins.
+    /// Direct I/O through `iomap` (ext4, XFS, ...), whichever thread queues it: the file, its name, and the bio's first offset in it.
     #[inline(always)]
     pub fn direct(self) -> Option<(Inode, Dentry, u64)> {
         let operation: u64 = probe(self.0 as u64, config!(bio_private))?;
@@ -168,7 +168,7 @@ impl Bio {
         load(device, config!(block_device_disk))
     }
 
-    /// Whose memory it is about, by its first page.
+    /// Whose memory the bio reads or writes, by its first page.
     #[inline(always)]
     pub fn pages(self) -> Pages {
         first_page(self.0 as u64).unwrap_or(Pages::Other)
@@ -176,9 +176,9 @@ impl Bio {
 }
 
 /// Whether a bio's `bi_private` is a `struct iomap_dio`; others keep something else there, but only an operation on a file leads back to the device
-/// that the bio is for.
+/// of the bio.
 ///
-/// Exported, so that the verifier looks at it once.
+/// Exported, so that the verifier checks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn is_direct_operation(operation: u64, device: u64) -> u32 {
@@ -199,8 +199,8 @@ fn device_of(disk: *const c_void) -> u32 {
     major << 20 | minor
 }
 
-/// What `compound_head()` of include/linux/page-flags.h finds: a page behind a folio's first one has bit 0 set in `head`. The rest is that one's address, or (7.2)
-/// the bits of this page's address that make it: ones, and zeroes below them.
+/// What `compound_head()` of include/linux/page-flags.h finds: a page after a folio's first one has bit 0 set in `head`. The rest is the first one's address,
+/// or (7.2) the bits to keep of this page's address to get it: ones, with zeroes below them.
 #[inline(always)]
 fn folio_of(page: u64, head: u64) -> u64 {
     if head & 1 == 0 {
@@ -231,7 +231,7 @@ fn first_page(bio: u64) -> Option<Pages> {
         });
     }
     if mapping == 0 {
-        // What comes from swap has none yet, and a page of a tmpfs that goes there has none any more.
+        // A page from swap has no mapping yet, and a tmpfs page on its way there no longer has one.
         let flags: u64 = probe(folio, config!(folio_flags))?;
         let bit = config!(page_swapbacked);
         return (bit < u64::BITS && flags >> bit & 1 != 0).then_some(Pages::Swapped);

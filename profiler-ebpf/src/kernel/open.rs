@@ -8,14 +8,14 @@ use profiler_common::switch::OpenFile;
 use super::{Task, load, probe};
 use crate::maps::config;
 
-/// `S_IFMT`, and the types that have a name worth telling.
+/// `S_IFMT`, and the file types whose names are worth recording.
 const TYPE: u32 = 0o170_000;
 const DIRECTORY: u32 = 0o040_000;
 const CHARACTER: u32 = 0o020_000;
 const BLOCK: u32 = 0o060_000;
 const REGULAR: u32 = 0o100_000;
 const FIFO: u32 = 0o010_000;
-/// `PIPEFS_MAGIC` of include/uapi/linux/magic.h: pipes that nobody gave a name.
+/// `PIPEFS_MAGIC` of include/uapi/linux/magic.h: pipes without a name.
 const PIPEFS: u32 = 0x5049_5045;
 
 /// Address of a `struct inode`.
@@ -51,7 +51,7 @@ impl Inode {
         (address != 0).then_some(Self(address))
     }
 
-    /// Which file it is.
+    /// The file's identity.
     #[inline(always)]
     pub fn describe(self) -> Option<OpenFile> {
         let superblock: u64 = probe(self.0, config!(inode_sb))?;
@@ -65,7 +65,7 @@ impl Inode {
         })
     }
 
-    /// One of its names: a file with several links has as many, and which one is open the inode does not say.
+    /// One of its names: a file with several links has several, and the inode does not show which one is open.
     #[inline(always)]
     pub fn name(self) -> Option<Dentry> {
         let alias = config!(dentry_alias);
@@ -75,7 +75,7 @@ impl Inode {
 }
 
 impl Dentry {
-    /// None, in one word that is always written: the verifier refuses what an `Option` leaves undefined where paths meet.
+    /// No name, in one word that is always written: the verifier rejects what an `Option` leaves undefined where paths join.
     pub const NONE: Self = Self(0);
 
     #[inline(always)]
@@ -88,19 +88,19 @@ impl Dentry {
         self.0
     }
 
-    /// As an `Option`.
+    /// The name as an `Option`.
     #[inline(always)]
     pub fn known(self) -> Option<Self> {
         (self.0 != 0).then_some(self)
     }
 
-    /// Of a `struct file`.
+    /// The name of a `struct file`.
     #[inline(always)]
     pub fn of_file(file: u64) -> Self {
         Self(probe(file, config!(file_dentry)).unwrap_or(0))
     }
 
-    /// The directory that it is in; `None`: it is the root of its file system.
+    /// The directory that contains it; `None`: it is the root of its file system.
     #[inline(always)]
     pub fn parent(self) -> Option<Self> {
         let parent: u64 = probe(self.0, config!(dentry_parent))?;
@@ -113,19 +113,19 @@ impl Dentry {
         path_key(self.0)
     }
 
-    /// Address of its last name, in kernel memory.
+    /// Address of its last component, in kernel memory.
     #[inline(always)]
     pub fn last_name(self) -> Option<u64> {
         probe(self.0, config!(dentry_name))
     }
 }
 
-/// Directories of a path that are looked at.
+/// How many directories of a path are read at most.
 pub const DEPTH: u32 = 24;
 
-/// Of a `struct dentry`: [`Dentry::path_key`]. Each name stands for itself by its hash and the address of its directory, without being read.
+/// [`Dentry::path_key`] of a `struct dentry`. The name's hash and its directory's address identify each name without reading it.
 ///
-/// Exported, so that the verifier looks at it once.
+/// Exported, so that the verifier checks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn path_key(dentry: u64) -> u64 {
@@ -143,7 +143,7 @@ pub extern "C" fn path_key(dentry: u64) -> u64 {
     key
 }
 
-/// Both at once where they are neighbours (include/linux/dcache.h): each read takes as long as a short name.
+/// Reads both at once where they are adjacent (include/linux/dcache.h): each read takes as long as a short name.
 #[inline(always)]
 fn parent_and_hash(entry: u64) -> Option<[u64; 2]> {
     let (parent, hash) = (config!(dentry_parent), config!(dentry_hash));
@@ -153,7 +153,7 @@ fn parent_and_hash(entry: u64) -> Option<[u64; 2]> {
     Some([probe(entry, parent)?, probe(entry, hash)?])
 }
 
-/// It is in a file system, rather than a pipe, a socket or the like.
+/// Whether it is in a file system, rather than a pipe, a socket or the like.
 #[inline(always)]
 pub fn has_name(file: &OpenFile) -> bool {
     match file.mode & TYPE {
@@ -163,7 +163,7 @@ pub fn has_name(file: &OpenFile) -> bool {
     }
 }
 
-/// It is a block device.
+/// Whether it is a block device.
 #[inline(always)]
 pub fn is_block_device(file: &OpenFile) -> bool {
     file.mode & TYPE == BLOCK

@@ -1,4 +1,4 @@
-//! Switches that the kernel made and the tracepoint did not tell of (docs/waits.md).
+//! Switches that the kernel made without reporting them to the tracepoint (docs/waits.md).
 
 use profiler_common::Loss;
 use profiler_common::switch::ThreadWaits;
@@ -9,7 +9,7 @@ use crate::kernel::Task;
 /// Counts the switches that were not seen since the last one that was.
 ///
 /// # Safety
-/// `waits` must be those of the thread, which is switched out.
+/// `waits` must be those of the thread that is switched out.
 #[inline(always)]
 pub unsafe fn at_switch_out(waits: *mut ThreadWaits, task: Task) {
     // SAFETY: by this function's own condition.
@@ -20,7 +20,7 @@ pub unsafe fn at_switch_out(waits: *mut ThreadWaits, task: Task) {
         let Some(switches) = task.switches() else { return };
         let expected = (*waits).switches + 1;
         if (*waits).seen != 0 && switches > expected {
-            // Out and in: had only one of them been missed, it would have been noted at the other.
+            // Out and in: if only one of them had been missed, it would have been noticed at the other.
             lose_many(Loss::SwitchMissed, 2 * (switches - expected));
         }
         (*waits).seen = 1;
@@ -28,7 +28,7 @@ pub unsafe fn at_switch_out(waits: *mut ThreadWaits, task: Task) {
     }
 }
 
-/// Counts the switch-out that was not seen, of a thread that is switched in.
+/// Counts the unseen switch-out of a thread that is switched in.
 ///
 /// # Safety
 /// `waits` must be those of the thread.

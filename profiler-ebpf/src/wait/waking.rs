@@ -1,4 +1,4 @@
-//! Who wakes a recorded thread.
+//! Which thread or interrupt wakes a recorded thread.
 
 use core::ffi::c_void;
 
@@ -11,7 +11,7 @@ use crate::emit::{At, now};
 use crate::kernel::{self, Task};
 use crate::{scope, stack};
 
-/// `sched_waking(struct task_struct *p)`, in the waker's context. Not `sched_wakeup`, which may come on the woken thread's CPU.
+/// `sched_waking(struct task_struct *p)`, in the waker's context. Not `sched_wakeup`, which may occur on the woken thread's CPU.
 #[btf_tracepoint(function = "sched_waking")]
 pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
     let woken = Task::new(ctx.arg::<*const c_void>(0));
@@ -21,7 +21,7 @@ pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
     let pair = bpf_get_current_pid_tgid();
     let (pid, tid) = ((pair >> 32) as u32, pair as u32);
     let at = At { time: now(), pid, tid };
-    // Nothing but interrupts happens in the idle task.
+    // The idle task runs nothing but interrupts.
     let interrupt = if tid == 0 { Some(true) } else { kernel::in_interrupt() };
     let mut waker = Waker {
         time: at.time,
@@ -29,13 +29,13 @@ pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
         tid,
         ..Waker::default()
     };
-    // SAFETY: whole words of an entry that belongs to whoever wakes, under the kernel's own lock of that thread.
+    // SAFETY: whole words of an entry that only the waker uses, under the kernel's own lock of that thread.
     unsafe {
         let waits = &raw mut (*state).waits;
         let has_looks = (*waits).tokens != 0 && (*waits).now.flags & WAIT_LIKE_EARLIER == 0;
         if has_looks && interrupt != Some(true) && tid != 0 && scope::is_within(at.time) {
             let task = Task::current();
-            // Whoever is not recorded shows where it is in the kernel, which tells an interrupt.
+            // Only the kernel stack of a waker that is not recorded is taken; it is enough to recognize an interrupt.
             let (space, place) = match scope::thread(task) {
                 Some(own) => ((*own).space, stack::place_in_kernel(task)),
                 None => (0, stack::nowhere()),

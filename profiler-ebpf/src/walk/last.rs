@@ -1,6 +1,6 @@
-//! A walk beside the one that the thread took last: [`profiler_common::last_walk`] tells what is compared.
+//! Compares a walk with the previous one of its thread: [`profiler_common::last_walk`] describes what is compared.
 //!
-//! Only walks that interrupt no other look at what their CPU remembers, so nobody else does meanwhile.
+//! Only walks that interrupt no other use what their CPU remembers, so no other walk uses it meanwhile.
 
 use core::ffi::{c_long, c_void};
 
@@ -17,20 +17,20 @@ use crate::maps::{LAST_WALKS as LAST, PIECES, WALKS, volatile};
 
 /// [`Walk::last`]: this walk interrupts another.
 pub const NONE: u32 = u32::MAX;
-/// Frames that one turn of the loop compares: a turn's own cost is that of one or two.
+/// Frames that one turn of the loop compares: a turn itself costs as much as one or two frames.
 const AT_ONCE: u32 = 8;
 /// Frames that one turn of the loop compares within a piece.
 const OF_A_PIECE: u32 = 32;
-/// Turns that the comparison by pieces may take: what is left then is compared otherwise.
+/// Turns that the comparison by pieces may take; the rest is compared frame by frame.
 const PIECE_TURNS: u32 = 2 * LAST_FRAMES as u32 / OF_A_PIECE;
-/// A walk that is deeper than this when it meets the last one goes on by itself: there is room for all frames of that one behind its own.
+/// A walk deeper than this when it meets the last one continues by itself. Otherwise all frames of that one fit behind its own.
 const DEEPEST: u32 = (MAX_USER_FRAMES - LAST_FRAMES) as u32;
-/// Times that a walk may meet the last one and part from it again.
+/// How often a walk may meet the last one and part from it again.
 const TRIES: u32 = 8;
-/// Turns of the loop that this may take.
+/// Turns of the loop that the comparison may take.
 pub const TURNS: u32 = TRIES * (LAST_FRAMES as u32 / AT_ONCE + 1);
 
-/// The number of what this CPU remembers of the current thread.
+/// The index of what this CPU remembers of the current thread.
 #[inline(always)]
 pub fn of_thread(cpu: u32) -> u32 {
     cpu * LAST_WALKS + (bpf_get_current_pid_tgid() as u32 & (LAST_WALKS - 1))
@@ -44,7 +44,7 @@ unsafe fn remembered(walk: *const Walk) -> Option<*mut LastWalk> {
     LAST.get_ptr_mut(unsafe { (*walk).last })
 }
 
-/// The walk begins, in the address space `space` and by its own run.
+/// Begins the walk in the address space `space`, with the walk's own run.
 ///
 /// # Safety
 /// As [`remembered`].
@@ -58,7 +58,7 @@ pub unsafe fn open(walk: *mut Walk, space: u64) {
     }
 }
 
-/// The walk of this number comes to `frame`, which is remembered. 1: the last walk came here too, and [`goes_on`] is to tell whether it is the
+/// Remembers `frame`, which the walk of this number has reached. 1: the last walk reached it too, and [`goes_on`] decides whether both are the
 /// same from here outward.
 ///
 /// Exported, as `fetch`.
@@ -87,7 +87,7 @@ pub extern "C" fn meets(level: u32, frame: u64) -> u32 {
         let among = (*last).reached(regs.sp, (*walk).among);
         (*walk).among = among;
         let number = among.wrapping_sub(1);
-        // A frame alone is too little to tell that the chain of frame pointers ends.
+        // A frame alone does not prove that the chain of frame pointers ends.
         if among == 0 || number.wrapping_add(count) == 0 || !(*last).frame(number).is_here(&*here) {
             return 0;
         }
@@ -98,12 +98,12 @@ pub extern "C" fn meets(level: u32, frame: u64) -> u32 {
 
 /// [`goes_on`]: nothing is decided yet.
 pub const UNDECIDED: u32 = 0;
-/// From where they met outward this walk is the last one, to its end; the registers are those of the outermost frame then.
+/// Outward from where they met, this walk is the same as the last one, to its end; the registers are those of the outermost frame then.
 pub const JOINED: u32 = 1;
-/// They part: the walk goes on by itself.
+/// The walks part: this one continues by itself.
 pub const PARTED: u32 = 2;
 
-/// Looks at some more steps of the last walk, outward from where the walk of this number met it.
+/// Compares some more steps of the last walk, outward from where the walk of this number met it.
 ///
 /// Exported, as `fetch`.
 #[unsafe(no_mangle)]
@@ -121,7 +121,7 @@ pub extern "C" fn goes_on(level: u32) -> u32 {
                 return join(walk, last);
             }
             if !(*last).expected(number).holds(|at| word(walk, at)) {
-                // Those outside of it may be the same all the same. Not for ever: the loop's turns are counted.
+                // Frames further out may be the same all the same. Not forever: the loop's turns are limited.
                 (*walk).tries = (*walk).tries.wrapping_sub(1);
                 (*walk).among = if (*walk).tries == 0 { 0 } else { number };
                 (*walk).met = 0;
@@ -133,7 +133,7 @@ pub extern "C" fn goes_on(level: u32) -> u32 {
     UNDECIDED
 }
 
-/// From where they met outward the walk is the last one.
+/// Ends the walk as the last one, outward from where they met.
 ///
 /// # Safety
 /// Both must be of the walk under way.
@@ -149,8 +149,8 @@ unsafe fn join(walk: *mut Walk, last: *const LastWalk) -> u32 {
     JOINED
 }
 
-/// [`goes_on`] at once, for many frames: by pieces of the stack. [`JOINED`], or [`UNDECIDED`], whatever the reason: what was the same so far is
-/// not compared again.
+/// [`goes_on`] for many frames at once: by pieces of the stack. [`JOINED`], or [`UNDECIDED`], whatever the reason: frames found the same so far
+/// are not compared again.
 ///
 /// Exported, as `fetch`.
 #[unsafe(no_mangle)]
@@ -195,7 +195,7 @@ unsafe extern "C" fn compare_some(_: u32, level: *mut c_void) -> c_long {
                 bpf_probe_read_user(to.as_mut_ptr().cast(), len as u32, at as *const c_void) == 0
             };
             let is_read = (*piece).fill((*last).frame(number).sp, (*last).frame(0).sp, read);
-            // A frame that is larger than a piece is not for here.
+            // A frame larger than a piece can't be compared here.
             if !is_read || !(*piece).reaches(next) {
                 return 1;
             }
@@ -220,21 +220,21 @@ unsafe extern "C" fn compare_some(_: u32, level: *mut c_void) -> c_long {
     }
 }
 
-/// What a loop over the frames of a walk is at.
+/// The state of a loop over the frames of a walk.
 #[repr(C)]
 struct Turn {
     level: u32,
     /// Frame of the last walk.
     number: u32,
-    /// Frames of this walk that are left.
+    /// Frames of this walk that remain.
     left: u32,
-    /// 1: remember them.
+    /// 1: remember the frames.
     keep: u32,
     key: u64,
 }
 
-/// The walk of this number is over: makes its key, from outside inward, so that the part that it shares with the last one has its own already, and
-/// remembers it if it is complete. Returns nothing of use.
+/// Finishes the walk of this number: computes its key, from the outermost frame inward, so the part shared with the last walk already has its own, and
+/// remembers the walk if it is complete. The return value has no meaning.
 ///
 /// Exported, as `fetch`.
 #[unsafe(no_mangle)]
@@ -298,20 +298,20 @@ unsafe extern "C" fn finish_some(_: u32, turn: *mut c_void) -> c_long {
             frame.key = key;
             (*last).put((*turn).number, frame);
         }
-        // Also when it is not used: the verifier would follow each way to each number otherwise.
+        // Even when it is not used: otherwise the verifier would follow each path to each number.
         (*turn).number += 1;
     }
     0
 }
 
-/// Puts the outer frames that the walk of this number shares with the last one behind its own, to be sent. Returns nothing of use.
+/// Puts the outer frames that the walk of this number shares with the last one behind its own, to be sent. The return value has no meaning.
 ///
 /// Exported, as `fetch`.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn fill_outer(level: u32) -> u32 {
     let Some(walk) = WALKS.get_ptr_mut(level) else { return 0 };
-    // SAFETY: as in `finish`; both numbers are within what the array has room for.
+    // SAFETY: as in `finish`; both numbers are within the array's capacity.
     unsafe {
         let Some(last) = remembered(walk) else { return 0 };
         let count = volatile(&(*walk).head.count).min(DEEPEST);
