@@ -1,7 +1,7 @@
-//! The capabilities of this process: which it was lent by the file it was started from, and how they are given up.
+//! The capabilities of this process: which ones its executable file grants, and how they are given up.
 //!
-//! An ordinary user may be lent what recording needs by file capabilities (docs/privilege.md). They are the privileged half's alone: every
-//! other verb gives them up before it reads its first word, and the privileged half keeps those of [`NEEDED`] and no other.
+//! File capabilities may grant an ordinary user what recording needs (docs/privilege.md). Only the privileged helper uses them: every
+//! other subcommand gives them up before it parses its arguments, and the privileged helper keeps only those of [`NEEDED`].
 
 use std::ffi::OsStr;
 use std::io;
@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail};
 /// A capability that recording can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capability {
-    /// As `setcap` spells it.
+    /// Its name, as `setcap` spells it.
     pub name: &'static str,
     /// Its number in `include/uapi/linux/capability.h`.
     number: u32,
@@ -22,7 +22,7 @@ pub struct Capability {
     pub is_essential: bool,
 }
 
-/// What recording can use. Whatever else a file lends is given up at once.
+/// What recording can use. Any other capability that a file grants is given up at once.
 pub const NEEDED: [Capability; 4] = [
     Capability {
         name: "cap_bpf",
@@ -50,7 +50,7 @@ pub const NEEDED: [Capability; 4] = [
     },
 ];
 
-/// What `setcap` has to be told, for docs and remedies.
+/// The argument of `setcap`, for docs and remedies.
 pub const RECIPE: &str = "cap_bpf,cap_perfmon,cap_syslog,cap_checkpoint_restore+ep";
 
 /// `struct __user_cap_header_struct`
@@ -66,7 +66,7 @@ static HEAD: Head = Head {
     pid: 0,
 };
 
-/// `struct __user_cap_data_struct`: the kernel takes two, low words and high words.
+/// `struct __user_cap_data_struct`: the kernel takes two, for the low words and the high words.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Data {
@@ -86,32 +86,32 @@ impl Capability {
 pub struct Set(u64);
 
 impl Set {
-    /// Those of [`NEEDED`].
+    /// The capabilities of [`NEEDED`].
     pub fn needed() -> Self {
         Self(NEEDED.into_iter().fold(0, |set, one| set | one.bit()))
     }
 
-    /// Whether it holds this one.
+    /// Whether the set holds this capability.
     pub fn has(self, capability: Capability) -> bool {
         self.0 & capability.bit() != 0
     }
 
-    /// Whether a recording is possible with it.
+    /// Whether recording is possible with this set.
     pub fn records(self) -> bool {
         NEEDED.into_iter().all(|one| !one.is_essential || self.has(one))
     }
 
-    /// Those of [`NEEDED`] that it holds, as `setcap` spells them.
+    /// The capabilities of [`NEEDED`] in this set, as `setcap` spells them.
     pub fn names(self) -> String {
         let held = NEEDED.into_iter().filter(|one| self.has(*one));
         held.map(|one| one.name).collect::<Vec<_>>().join(" ")
     }
 }
 
-/// What the kernel lets this thread do now.
+/// The capabilities that this thread is permitted now.
 ///
 /// # Errors
-/// When the kernel is older than this way of asking.
+/// When the kernel is too old for this system call.
 pub fn permitted() -> io::Result<Set> {
     let data = get()?;
     Ok(Set(u64::from(data[0].permitted) | u64::from(data[1].permitted) << 32))
@@ -127,11 +127,11 @@ fn get() -> io::Result<[Data; 2]> {
     }
 }
 
-/// Gives up everything but `kept`; of this thread and those that it starts. What is handed on to other programs (the inheritable and the
-/// ambient set) is emptied too.
+/// Gives up everything but `kept`, for this thread and those that it starts. Also empties the sets that other programs inherit (the
+/// inheritable and the ambient set).
 ///
 /// # Errors
-/// When the kernel refuses: then something is wrong, and nothing more should be done.
+/// When the kernel refuses: something is wrong, and the caller should stop.
 pub fn keep(kept: Set) -> io::Result<()> {
     let mut data = get()?;
     for (index, word) in data.iter_mut().enumerate() {
@@ -151,10 +151,10 @@ fn set_data(data: &[Data; 2]) -> io::Result<()> {
     Ok(())
 }
 
-/// Numbers of `CAP_DAC_OVERRIDE` and `CAP_DAC_READ_SEARCH` in `include/uapi/linux/capability.h`, as a set: with either every file can be read.
+/// `CAP_DAC_OVERRIDE` and `CAP_DAC_READ_SEARCH` of `include/uapi/linux/capability.h`, as a set: either one allows reading every file.
 pub const READ_FILES: u64 = 1 << 1 | 1 << 2;
 
-/// Whether this thread may read every file, as far as it is permitted to; nothing else is changed.
+/// Allows this thread to read every file, as far as its permitted set goes, or stops it from doing so.
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -170,21 +170,21 @@ pub fn read_files(may: bool) -> io::Result<()> {
     set_data(&data)
 }
 
-/// Whether the kernel gave this program more rights than its caller has: then nothing of the caller's environment is trusted with them.
+/// Whether the kernel gave this program more rights than its caller has: the caller's environment can't be trusted then.
 pub fn is_lent_rights() -> bool {
     // SAFETY: reads a number that the kernel passed to the process.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// What the file lent at the start of this process.
+/// What the executable file granted at the start of this process.
 static LENT: OnceLock<Set> = OnceLock::new();
 
-/// What the file that this process was started from lends each process; empty: nothing, or this is root.
+/// What the executable file of this process grants; empty: nothing, or this is root.
 pub fn lent() -> Set {
     LENT.get().copied().unwrap_or_default()
 }
 
-/// The first thing that `main` does, while there is one thread: an ordinary user's process keeps what its verb needs, and no more.
+/// Gives up what the subcommand does not need, in an ordinary user's process. `main` does this first, while there is one thread.
 ///
 /// # Errors
 /// When the file is set-user-id or set-group-id, which is not supported, or capabilities can't be given up.
@@ -192,15 +192,15 @@ pub fn settle() -> anyhow::Result<()> {
     use nix::unistd::{getegid, geteuid, getgid, getuid};
     if getuid() != geteuid() || getgid() != getegid() {
         bail!(
-            "ngmi's file is set-user-id or set-group-id, which gives it rights that it does not need: `sudo chmod ug-s {0}`, then `sudo setcap \
-             {RECIPE} {0}` if recording without sudo is wanted",
+            "ngmi's file is set-user-id or set-group-id, which gives it rights that it does not need: run `sudo chmod ug-s {0}`, and \
+             `sudo setcap {RECIPE} {0}` to record without sudo",
             std::env::current_exe().map_or_else(|_| "ngmi".to_owned(), |exe| exe.display().to_string())
         );
     }
     if geteuid().is_root() {
         return Ok(());
     }
-    let permitted = permitted().context("asking for our capabilities")?;
+    let permitted = permitted().context("reading our capabilities")?;
     if is_lent_rights() {
         let _ = LENT.set(permitted);
     }
@@ -211,8 +211,8 @@ pub fn settle() -> anyhow::Result<()> {
     let kept = if uses_them { Set::needed() } else { Set::default() };
     keep(kept).context("giving up capabilities")?;
     if !uses_them {
-        // Nothing is in this process that its user may not see; and the privileged half must see what waits to become the command.
-        nix::sys::prctl::set_dumpable(true).context("becoming an ordinary process")?;
+        // This process holds nothing that its user may not see, and the privileged helper must see the process that becomes the command.
+        nix::sys::prctl::set_dumpable(true).context("making this process dumpable")?;
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! Opens files so that the mount that they are on can be unmounted meanwhile.
+//! Opens files without keeping their mounts busy.
 //!
 //! An open file makes its mount busy, even for the moment in which its unwind information is read, and a script that unmounts an image in that moment would fail.
-//! So the file is opened through a mount of its own that nobody else sees (`open_tree`, Linux 5.2): the other one is free, and the file system is gone with the
-//! last of both. It needs `CAP_SYS_ADMIN`.
+//! So the file is opened through a separate mount that no other process sees (`open_tree`, Linux 5.2): the original mount stays free, and the file system goes
+//! away with the last of the two. This needs `CAP_SYS_ADMIN`.
 
 use std::ffi::c_int;
 use std::fs::{self, File};
@@ -15,15 +15,15 @@ use rustc_hash::FxHashSet;
 /// `OPEN_TREE_CLONE` of `linux/mount.h`.
 const CLONE: c_int = 1;
 
-/// The kernel's number of the mount that a file was opened through. Not of its device: the same file system may be mounted twice, and each mount is busy by
-/// itself.
+/// The kernel's id of the mount that a file was opened through. Not of its device: the same file system may be mounted twice, and each mount is busy
+/// separately.
 pub fn mount_of(file: &File) -> Option<u64> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
     info.lines()
         .find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok())
 }
 
-/// The mounts that this process keeps busy as long as it runs.
+/// The mounts that this process keeps busy while it runs.
 pub fn anchors() -> &'static FxHashSet<u64> {
     &ours().mounts
 }
@@ -51,8 +51,8 @@ fn device_of(file: &File) -> Option<u64> {
     Some(file.metadata().ok()?.dev())
 }
 
-/// The same place by a mount of its own; as it was, where this process keeps its mount busy anyway, or may not make another one. By its device at first: every
-/// microsecond counts for whoever unmounts it.
+/// Reopens `place` through a separate mount. Returns it unchanged where this process keeps its mount busy anyway, or may not create another one. Compares
+/// the device first: every microsecond counts if the mount is being unmounted.
 pub(super) fn detached(place: File) -> File {
     let ours = ours();
     let is_of_ours = device_of(&place).is_some_and(|device| ours.devices.contains(&device));
@@ -64,10 +64,10 @@ pub(super) fn detached(place: File) -> File {
 
 fn open_tree(place: &File) -> Option<File> {
     let flags = CLONE | libc::O_CLOEXEC | libc::AT_EMPTY_PATH;
-    // SAFETY: the path is a string that ends, the kernel keeps neither it nor anything else of ours.
+    // SAFETY: the path is a NUL-terminated string; the kernel keeps neither it nor anything else of ours.
     let number = unsafe { libc::syscall(libc::SYS_open_tree, place.as_raw_fd(), c"".as_ptr(), flags) };
     let number = RawFd::try_from(number).ok().filter(|number| *number >= 0)?;
-    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+    // SAFETY: the kernel has just created this descriptor for us; nothing else owns it.
     Some(unsafe { File::from_raw_fd(number) })
 }
 

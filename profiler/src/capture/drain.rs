@@ -1,4 +1,4 @@
-//! One cycle of draining: rings to log, in an order in which a child's mapping is never judged before its birth.
+//! One cycle of draining: rings to log, in an order that never checks a child's mapping before its birth.
 
 mod bulk;
 
@@ -35,10 +35,10 @@ use crate::addr::Timestamp;
 use crate::event::{Event, Mapping};
 
 /// A program that is interrupted or preempted between reading the clock and submitting its record may be this late, in ns. The
-/// conversion holds so much of the recording in memory.
+/// conversion holds this much of the recording in memory.
 const SUBMIT_SLACK: u64 = 200_000_000;
-/// Records taken from a ring in one cycle, so that a flood does not keep us from the other rings. The ring of task events
-/// does not hold so many.
+/// Records taken from a ring in one cycle, so a flood does not keep us from the other rings. The ring of task events holds
+/// fewer than this.
 const CYCLE_LIMIT: usize = 1 << 16;
 
 /// A request as words: `aya::Pod` can't be implemented for a foreign type.
@@ -51,50 +51,50 @@ pub struct Drain {
     bulk: Option<RingBuf<MapData>>,
     /// How full that ring was; `None`: the kernel does not show it.
     pub fill: Option<Fill>,
-    /// Who is recorded, as the kernel side knows it.
+    /// The recorded threads, as the eBPF programs know them.
     pub threads: Threads,
     requests: HashMap<MapData, u64, RequestBytes>,
     counters: PerCpuArray<MapData, u64>,
-    /// What was lost.
+    /// Losses so far.
     pub losses: Losses,
-    /// As of the last reading of the losses.
+    /// Skipped runs of programs, as of the last reading of the losses.
     pub missed: Missed,
-    /// Who is recorded.
+    /// The recorded processes and threads.
     pub recorded: Recorded,
-    /// Who is not any more, because the user may not look into it.
+    /// Processes that are no longer recorded, because the user may not inspect them.
     pub left_out: LeftOut,
-    /// Where kernel functions are; `None`: hidden.
+    /// Addresses of kernel functions; `None`: hidden.
     pub kernel: Option<KernelAddresses>,
     log: Option<Log>,
     /// Mappings found before the log has its header.
     early: Vec<Event<'static>>,
     spaces: Spaces,
-    /// What the walker knows.
+    /// The walker's unwind tables and ranges.
     pub tables: Tables,
     files: Files,
-    /// Where the kernel keeps the flags of an operation.
+    /// Bits of an operation's flags in this kernel.
     pub flags: Flags,
     /// Block devices.
     pub disks: Disks,
     mounts: Mounts,
     file_names: FileNames,
-    /// What compilers at run time write about their code.
+    /// The files in which run-time compilers describe their code.
     pub perf_maps: PerfMaps,
     new_files: Vec<Mapping>,
-    /// Mappings of processes that nobody knew in the last cycle.
+    /// Mappings of processes that were unknown in the last cycle.
     unknown: Vec<Mapping>,
-    /// What happened after the mapping records of the last cycle were read.
+    /// Changes after the mapping records of the last cycle were read.
     later: Vec<(Timestamp, Change)>,
     /// On-CPU time of a sample where it is not measured, in ns.
     nominal_time: Option<u64>,
     frames: records::Frames,
     samples: u64,
     faults: u64,
-    /// Waits whose beginning no switch showed, by thread and time, until they are told.
+    /// Waits whose beginning no switch showed, by thread and time, until their records arrive.
     pub asleep: FxHashMap<(u32, Timestamp), Unseen>,
-    /// When the recording ended; the end of time: it goes on.
+    /// When the recording ended; the maximum: it continues.
     pub end: Timestamp,
-    /// What threads told at the end of the past; `None`: it is not the end.
+    /// Waits from before the end that threads reported since [`Self::note_told`]; `None`: the end has not come.
     told: Option<FxHashSet<(u32, Timestamp)>>,
 }
 
@@ -160,7 +160,7 @@ impl Drain {
         })
     }
 
-    /// Records a thread from now on.
+    /// Starts recording a thread.
     pub fn want(&mut self, tid: u32, wanted: Wanted) {
         if let Err(Full) = self.threads.want(tid, wanted) {
             self.losses.count(Loss::ThreadTableFull, 1);
@@ -175,17 +175,17 @@ impl Drain {
         }
     }
 
-    /// From here on takes note of what threads tell of the past: who, and when it began.
+    /// Starts noting which threads report a wait, and when that wait began.
     pub fn note_told(&mut self) {
         self.told = Some(FxHashSet::default());
     }
 
-    /// Whether a thread has told, since [`Self::note_told`], what began then.
+    /// Whether a thread has reported, since [`Self::note_told`], the wait that began at `since`.
     pub fn was_told(&self, tid: u32, since: Timestamp) -> bool {
         self.told.as_ref().is_some_and(|told| told.contains(&(tid, since)))
     }
 
-    /// From here on events are written. The recording began at `beginning`.
+    /// Starts writing events to `log`. The recording began at `beginning`.
     pub fn set_log(&mut self, log: Log, beginning: Timestamp) {
         self.log = Some(log);
         for event in early::living(std::mem::take(&mut self.early), beginning) {
@@ -193,17 +193,17 @@ impl Drain {
         }
     }
 
-    /// The log, once it is there.
+    /// The log, once there is one.
     pub fn log(&mut self) -> Option<&mut Log> {
         self.log.as_mut()
     }
 
-    /// Can be read as soon as a process has a new program.
+    /// A descriptor that becomes readable as soon as a process has a new program.
     pub fn news(&self) -> BorrowedFd<'_> {
         self.tasks.as_fd()
     }
 
-    /// Gives back the ring of samples: what comes at the end needs memory, and no sample comes any more.
+    /// Frees the ring of samples: the end of the recording needs memory, and no further samples arrive.
     pub fn close_samples(&mut self) {
         self.bulk = None;
     }
@@ -233,7 +233,7 @@ impl Drain {
         self.mapping(mapping);
     }
 
-    /// Something became known about this code.
+    /// Marks code about which something became known.
     pub fn touch(&mut self, code: Code) {
         self.spaces.touch(code);
     }
@@ -259,8 +259,8 @@ impl Drain {
 
     /// Empties the rings into the log; that of samples once there is one.
     ///
-    /// Mapping records first, but only held: the births read after them are complete up to their time. What happened after
-    /// they were read waits for the next cycle's, since mappings that came before it may be among those.
+    /// Mapping records are read first, but only held: the births read after them are complete up to their time. Changes after
+    /// they were read wait for the next cycle, since its records may include earlier mappings.
     pub fn cycle(&mut self, hooks: &mut Hooks) -> Cycle {
         let began = procfs::now();
         let made = self.read_mappings(hooks);
@@ -285,13 +285,13 @@ impl Drain {
         cycle.has_news = tasks > 0 || !self.new_files.is_empty();
         if cycle.records > 0 && samples < CYCLE_LIMIT && self.log.is_some() {
             let complete = Timestamp(began.0.saturating_sub(SUBMIT_SLACK));
-            // What outlives the recording is written last, as of its end.
+            // Whatever outlives the recording is written last, with its end as the time.
             self.write(&Event::Watermark(complete.min(self.end)));
         }
         cycle
     }
 
-    /// Writes the mappings of recorded processes. One of an unknown process is judged once more in the next cycle: a record
+    /// Writes the mappings of recorded processes. One of an unknown process is checked again in the next cycle: a record
     /// that another CPU had not finished may have hidden the birth.
     fn judge(&mut self, made: Vec<Mapping>, changes: &mut Vec<(Timestamp, Change)>) {
         let last = std::mem::take(&mut self.unknown);

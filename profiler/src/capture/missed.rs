@@ -1,7 +1,7 @@
-//! Runs of our programs that the kernel skipped, by program.
+//! Runs of our eBPF programs that the kernel skipped, by program.
 //!
-//! While a program is under way on a CPU, the kernel does not run it a second time there, and counts that (`recursion_misses`). A kernel
-//! that preempts programs on tracepoints does so for whoever runs there meanwhile (docs/waits.md).
+//! While a program is under way on a CPU, the kernel does not run it there again, and counts the skipped run (`recursion_misses`). A kernel
+//! that preempts programs on tracepoints does so for any thread that runs there meanwhile (docs/waits.md).
 
 use std::fmt::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
@@ -18,7 +18,7 @@ const AROUND: &str = "mm_filemap_map_pages";
 pub struct Missed(Vec<(String, u64)>);
 
 impl Missed {
-    /// Asks the kernel about each program that is loaded.
+    /// Reads the kernel's count for each loaded program.
     pub fn read(ebpf: &Ebpf) -> Self {
         Self::of(
             ebpf.programs()
@@ -28,7 +28,7 @@ impl Missed {
 
     fn of<'n>(programs: impl Iterator<Item = (&'n str, u64)>) -> Self {
         let mut all: Vec<(String, u64)> = programs.map(|(name, count)| (name.to_owned(), count)).collect();
-        // Where a twin ran nothing is missing: at most the lesser number is lost, and it counts as the first one's.
+        // Where a twin ran, nothing is missing: at most the lesser number is lost, and it counts as the first one's.
         for [first, again] in TWINS {
             let of = |name| all.iter().find(|(of, _)| of == name).map_or(0, |(_, count)| *count);
             let both = of(first).min(of(again));
@@ -51,28 +51,28 @@ impl Missed {
         others.fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
-    /// Runs of the program that sees which pages are mapped around a fault. Without one of them such a page looks like one that was never mapped.
+    /// Runs of the program that sees which pages are mapped around a fault. A page that a skipped run would have shown looks like one that was never mapped.
     pub fn around(&self) -> u64 {
         let around = self.0.iter().find(|(name, _)| name == AROUND);
         around.map_or(0, |(_, count)| *count)
     }
 
-    /// For a person, if there is something to say: each program with its number.
+    /// A sentence for people with each program and its count; `None` if nothing was skipped.
     pub fn sentence(&self) -> Option<String> {
         if self.0.is_empty() {
             return None;
         }
-        let mut text = "the kernel skipped programs of ours that were under way on that CPU (".to_owned();
+        let mut text = "the kernel skipped some of our programs, which were already running on that CPU (".to_owned();
         for (index, (name, count)) in self.0.iter().enumerate() {
             let comma = if index == 0 { "" } else { ", " };
             let _ = write!(text, "{comma}{name} {count}"); // a String takes everything
         }
-        text.push_str("): what they would have told is lost; docs/waits.md says which kernels do that");
+        text.push_str("): their events are lost; docs/waits.md lists the kernels that do this");
         Some(text)
     }
 }
 
-/// `recursion_misses` of its descriptor (kernel/bpf/syscall.c, `bpf_prog_show_fdinfo`). `None`: it is not loaded, or the kernel does not say.
+/// `recursion_misses` of the program's descriptor (kernel/bpf/syscall.c, `bpf_prog_show_fdinfo`). `None`: it is not loaded, or the kernel does not show it.
 fn misses(program: &Program) -> Option<u64> {
     misses_of(&fdinfo(program.fd().ok()?.as_fd()))
 }

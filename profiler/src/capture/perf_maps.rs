@@ -1,8 +1,8 @@
-//! Finds the perf maps of processes that make code at run time, wherever they write them.
+//! Finds the perf maps of processes that generate code at run time, wherever they write them.
 //!
 //! A compiler writes `/tmp/perf-PID.map` with the `/tmp` and the pid of its own namespaces, both of which may be gone when the
-//! recording ends. So the folder is held open from the first executable memory without a file on, and the file is opened
-//! once it is there and passed on. It is never parsed here.
+//! recording ends. So the folder is held open as soon as executable memory without a file appears, and the file is opened
+//! and passed on once it exists. It is never parsed here.
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -16,13 +16,13 @@ use super::procfs;
 use super::wire::PerfMap;
 use crate::event::{Mapping, PROT_EXEC};
 
-/// Processes that are watched, at most.
+/// Processes whose perf maps are looked for, at most.
 const PROCESS_LIMIT: usize = 4096;
 /// Folders that are held open, at most.
 const FOLDER_LIMIT: usize = 256;
-/// Files that are still to be written are looked for this often.
+/// How often to look for files that do not exist yet.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// Birth times are counted in ticks, file times in those of another clock.
+/// Tolerance: birth times are counted in ticks, and file times in the ticks of another clock.
 const SLACK: Duration = Duration::from_secs(2);
 
 /// A process that may write a perf map.
@@ -30,17 +30,17 @@ const SLACK: Duration = Duration::from_secs(2);
 struct Compiler {
     number: u64,
     pid: u32,
-    /// Its user, whose the file has to be.
+    /// Its user, who must own the file.
     user: u32,
-    /// An older file is of another process that had the same pid.
+    /// When it started; an older file belongs to another process that had the same pid.
     born: SystemTime,
     /// `perf-PID.map`, the pid as its namespace numbers it.
     name: String,
-    /// `None`: it is still to be opened.
+    /// `None`: not opened yet.
     folder: Option<Rc<Folder>>,
-    /// It is being looked for; true: for the last time.
+    /// `Some`: the file is being looked for; true: for the last time.
     asked: Option<bool>,
-    /// Its process ended, or is another program: what it has not written by now it will not write.
+    /// Its process ended, or runs another program: what it has not written by now it never will.
     is_over: bool,
 }
 
@@ -49,7 +49,7 @@ struct Compiler {
 pub struct PerfMaps {
     seen: FxHashSet<u32>,
     compilers: Vec<Compiler>,
-    /// How many there were.
+    /// How many compilers there were.
     numbers: u64,
     /// By device and inode.
     folders: FxHashMap<(u64, u64), Rc<Folder>>,
@@ -57,17 +57,17 @@ pub struct PerfMaps {
 }
 
 impl PerfMaps {
-    /// A mapping was made: if it is code without a file, its process is a compiler.
+    /// Notes a new mapping: if it is code without a file, its process is a compiler.
     pub fn mapped(&mut self, mapping: &Mapping) {
         let pid = mapping.at.pid;
         if is_made_at_run_time(mapping) && self.compilers.len() < PROCESS_LIMIT && self.seen.insert(pid) {
             self.numbers += 1;
-            // Gone again already, or not to be looked into: then nothing is found.
+            // The process may be gone already, or may not be inspected: then there is nothing to find.
             self.compilers.extend(compiler(pid, self.numbers));
         }
     }
 
-    /// A process ended, or became another program: its pid may be a new compiler's. What it wrote is looked for once more.
+    /// Notes that a process ended or became another program: its pid may be a new compiler's. Its perf map is looked for once more.
     pub fn ended(&mut self, pid: u32) {
         if self.seen.remove(&pid) {
             let its = self.compilers.iter_mut().filter(|compiler| compiler.pid == pid);
@@ -75,12 +75,12 @@ impl PerfMaps {
         }
     }
 
-    /// What is to be opened now: folders at once, files every now and then; with `last` all of them.
+    /// The files and folders to open now: folders at once, files every [`INTERVAL`]; with `last` all of them.
     pub fn wanted(&mut self, last: bool) -> Vec<Job> {
         let is_due = last || self.looked.is_none_or(|looked| looked.elapsed() >= INTERVAL);
         if is_due {
             self.looked = Some(Instant::now());
-            // A folder of a container that ended would keep its file system.
+            // The folder of a container that ended would keep its file system.
             self.folders.retain(|_, folder| Rc::strong_count(folder) > 1);
         }
         let free = self.compilers.iter_mut().filter(|compiler| compiler.asked.is_none());
@@ -98,7 +98,7 @@ impl PerfMaps {
         .collect()
     }
 
-    /// What became of it: a perf map.
+    /// Takes the result of a job; returns the perf map if it was one.
     pub fn answered(&mut self, job: &Job, opened: Option<Opened>) -> Option<(PerfMap, OwnedFd)> {
         let (Job::Folder(number, _) | Job::PerfMap(number, ..)) = job else {
             return None;
@@ -118,7 +118,7 @@ impl PerfMaps {
                 let folder = || Rc::new(Folder { file: file.into(), id });
                 let folder = self.folders.entry(id).or_insert_with(folder).clone();
                 self.compilers[index].folder = Some(folder);
-                // Its first look is not to wait.
+                // The first look must not wait.
                 self.looked = None;
             }
             _ => drop(self.compilers.swap_remove(index)),
@@ -155,7 +155,7 @@ fn compiler(pid: u32, number: u64) -> Option<Compiler> {
     })
 }
 
-/// Executable memory that shows no file, or one in memory or without a name only. `[vdso]` and its like are the kernel's.
+/// Whether this is executable memory without a file, or with a file only in memory or without a name. `[vdso]` and the like belong to the kernel.
 fn is_made_at_run_time(mapping: &Mapping) -> bool {
     let path = mapping.path.as_slice();
     let anonymous = mapping.file.inode == 0 && (path.first() != Some(&b'[') || path.starts_with(b"[anon"));
@@ -173,7 +173,7 @@ mod tests {
     use crate::event::At;
 
     impl PerfMaps {
-        /// Opens in this process what is wanted, until nothing is.
+        /// Opens what is wanted in this process.
         fn next(&mut self, last: bool) -> Option<(PerfMap, OwnedFd)> {
             let own = Rights::own().unwrap();
             // The folder, then what is in it.
@@ -253,7 +253,7 @@ mod tests {
             std::os::unix::fs::chown(&written.0, Some(user + 1), None).unwrap();
             assert!(
                 maps.next(true).is_none(),
-                "of another user, who may put names on our code"
+                "it belongs to another user, who could forge names for our code"
             );
             std::os::unix::fs::chown(&written.0, Some(user), None).unwrap();
         }

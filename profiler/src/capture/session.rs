@@ -1,4 +1,4 @@
-//! A recording, from Start to Ended or to the end of the record half.
+//! A recording, from `Start` to `Ended` or until the recorder is gone.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -33,19 +33,19 @@ use super::{
 use crate::addr::Timestamp;
 use crate::event::Event;
 
-/// What is older than this has reached the log when we are killed (docs/event-log.md).
+/// Events older than this are in the log even if we are killed (docs/event-log.md).
 const FLUSH_INTERVAL: Duration = Duration::from_millis(250);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
-/// The kernel's counters take some thirty system calls to read.
+/// How often losses are read: the kernel's counters take about thirty system calls.
 const LOSSES_INTERVAL: Duration = Duration::from_secs(1);
-/// Between the exit that the record half sees and the exiting thread's last switch-out.
+/// Time between the exit that the recorder sees and the exiting thread's last switch-out.
 const LAST_SWITCH: Duration = Duration::from_millis(5);
-/// What the rings held at the end takes two or three cycles; what goes on faulting would keep us for ever.
+/// What the rings held at the end takes two or three cycles; threads that keep faulting would keep us forever.
 const LAST_CYCLES: u32 = 16;
-/// How long the record half may take to read its last messages.
+/// How long the recorder may take to read its last messages.
 pub(super) const FAREWELL: Duration = Duration::from_secs(10);
 
-/// A recording that is under way.
+/// A recording under way.
 pub(super) struct Session {
     hooks: Hooks,
     drain: Drain,
@@ -63,7 +63,7 @@ pub(super) struct Session {
     memory: Memory,
 }
 
-/// Attaches everything and writes what exists already.
+/// Attaches everything and writes what already exists.
 pub(super) fn begin(
     mut terms: Terms,
     mut pids: Vec<u32>,
@@ -109,7 +109,7 @@ pub(super) fn begin(
         faults: terms.faults,
         off_cpu: terms.off_cpu,
         block: terms.block,
-        // Nobody else is there when a command begins.
+        // When a command begins, no other recorded thread exists.
         asleep: terms.scope != Scope::Command,
     };
     let mut hooks = attach::attach(ebpf, &cpus, nouns)?;
@@ -133,19 +133,18 @@ pub(super) fn begin(
     let mut bounds = Bounds::new(&mut hooks.ebpf)?;
     let beginning = bounds.begin()?;
     let sleepers = if nouns.asleep && hooks.has_waits {
-        asleep::find(&mut hooks.ebpf, &config).unwrap_or_default() // why it was not loaded is in the hooks
+        asleep::find(&mut hooks.ebpf, &config).unwrap_or_default() // the hooks say why it was not loaded
     } else {
         Vec::new()
     };
     drain.disks = Disks::now(terms.block);
     let header = machine::header(&terms, command, beginning, &cpus, &hooks);
-    let log = Log::new(log, &header)
-        .context("the event log can't be written; name another place for it with --keep-events")?;
-    // Who ended meanwhile.
+    let log = Log::new(log, &header).context("cannot write the event log; choose another path with --keep-events")?;
+    // Processes that ended meanwhile.
     drain.cycle(&mut hooks);
     drain.set_log(log, beginning);
     asleep::write(&mut drain, sleepers, terms.stack_copy);
-    // What existed already is in the log whatever comes.
+    // What already existed is in the log, whatever happens later.
     drain.log().into_iter().for_each(Log::flush);
     channel.send(&Reply::Ready(Box::new(header)), None)?;
     priority::drain();
@@ -180,10 +179,10 @@ fn refused(error: anyhow::Error) -> anyhow::Error {
     })
 }
 
-/// What to do when the kernel takes no eBPF object from us.
+/// What to do when the kernel does not accept our eBPF object.
 pub fn privilege_remedy() -> &'static str {
     if nix::unistd::geteuid().is_root() {
-        "this kernel or container forbids eBPF: look at lockdown and the container's capabilities"
+        "this kernel or container forbids eBPF: check kernel lockdown and the container's capabilities"
     } else {
         "recording needs root, or the file capabilities of docs/privilege.md: run with sudo"
     }
@@ -240,7 +239,7 @@ impl Session {
         }
     }
 
-    /// False: the recording is to end.
+    /// Carries out a request. False: end the recording.
     fn act(&mut self, channel: &mut Channel, action: Action<OwnedFd>) -> Result<bool, ChannelError> {
         match action {
             Action::Begin { .. } | Action::End => return Ok(false),
@@ -254,7 +253,7 @@ impl Session {
         Ok(true)
     }
 
-    /// Loads a table that the record half made.
+    /// Loads a table that the recorder built.
     fn table(
         &mut self,
         channel: &mut Channel,
@@ -264,19 +263,19 @@ impl Session {
     ) -> Result<(), ChannelError> {
         let added = match table {
             Some(table) => self.drain.tables.add(code, of.segments, table),
-            None => Err(anyhow::anyhow!("a table came without its bytes")),
+            None => Err(anyhow::anyhow!("received an unwind table without its bytes")),
         };
         match added {
             Ok(()) => self.drain.touch(code),
             Err(error) => {
-                let text = format!("{}: {error:#}; its stacks are copied and unwound afterwards", of.name);
+                let text = format!("{}: {error:#}; its stacks are copied and unwound later", of.name);
                 channel.send(&Reply::Warning(text), None)?;
             }
         }
         Ok(())
     }
 
-    /// What is due between two cycles.
+    /// Does what is due between two cycles.
     fn report(&mut self, channel: &mut Channel) -> Result<(), ChannelError> {
         self.meter.turn(&self.hooks.ebpf);
         self.memory.turn();
@@ -323,7 +322,7 @@ impl Session {
         }
     }
 
-    /// Stops, and puts back what was changed for the recording. Returns when it ended, too.
+    /// Stops the recording and restores what was changed for it. Returns when it ended and whether restoring succeeded.
     fn stop(&mut self) -> (Timestamp, anyhow::Result<()>) {
         std::thread::sleep(LAST_SWITCH);
         let end = self.bounds.end();
@@ -333,7 +332,7 @@ impl Session {
         (end.unwrap_or_else(|_| procfs::now()), put_back)
     }
 
-    /// Drains what is left, names the kernel's functions, and detaches.
+    /// Drains the rest, writes the names of kernel functions, and detaches.
     fn finish(&mut self, time: Timestamp) -> Ended {
         self.drain.end = time;
         live_threads::switch_out();
@@ -343,7 +342,7 @@ impl Session {
             }
         }
         let live_threads = live_threads::find(&mut self.drain);
-        // Whoever ended since then has told the rest of its time itself.
+        // Threads that ended since then have reported the rest of their time themselves.
         self.drain.cycle(&mut self.hooks);
         let within = (self.beginning, time);
         live_threads::write(&mut self.drain, within, &live_threads, self.hooks.has_waits);

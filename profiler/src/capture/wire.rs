@@ -1,4 +1,4 @@
-//! What the two halves say to each other: one JSON message a packet (`SOCK_SEQPACKET`), descriptors as `SCM_RIGHTS`.
+//! Messages between the recorder and the privileged helper: one JSON message per packet (`SOCK_SEQPACKET`), descriptors as `SCM_RIGHTS`.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,20 +8,20 @@ use crate::event::{FileId, Header, Segment};
 /// Longest message, in bytes; a longer one is refused unread.
 pub const MESSAGE_LIMIT: usize = 256 << 10;
 
-/// record → capture.
+/// A message from the recorder to the privileged helper.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// Attach and begin, by the terms of the command line. Carries one descriptor: the event log to write to.
+    /// Attach and begin, with the terms of the command line. Carries one descriptor: the event log to write to.
     Start(Start),
     /// The unwind table of a file. Carries one descriptor: the table's bytes in a sealed memory file.
     Table(TableOf),
-    /// A file that no unwind table can be made for: its code may keep frame pointers.
+    /// A file for which no unwind table can be built: its code may keep frame pointers.
     NoTable(FileId),
     /// Detach, drain and answer [`Reply::Ended`].
     Stop,
 }
 
-/// Whose unwind table it is.
+/// The file that an unwind table belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableOf {
     /// The file; `None`: the kernel's `[vdso]`.
@@ -32,7 +32,7 @@ pub struct TableOf {
     pub segments: Vec<Segment>,
 }
 
-/// What is there only now; everything else is settled by [`super::terms::Terms`].
+/// What is known only at the start; [`super::terms::Terms`] settles everything else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Start {
@@ -42,7 +42,7 @@ pub struct Start {
     pub command: Vec<String>,
 }
 
-/// capture → record.
+/// A message from the privileged helper to the recorder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     /// Everything that could be attached is attached; the log has its header.
@@ -53,13 +53,13 @@ pub enum Reply {
     Mapped(Mapped),
     /// A perf map of a recorded process. Carries its descriptor.
     PerfMap(PerfMap),
-    /// So far; about every 200 ms, with the losses of the last second.
+    /// Counts so far; about every 200 ms, with losses at most a second old.
     Progress(Progress),
-    /// A recording that goes on has a problem worth telling.
+    /// A problem worth reporting, although the recording continues.
     Warning(String),
-    /// The log can't be written any more: recording goes no further.
+    /// The log can't be written any more: the recording stops here.
     LogFailed(String),
-    /// Everything is drained and written, except what the record half appends.
+    /// Everything is drained and written, except what the recorder appends.
     Ended(Ended),
 }
 
@@ -68,17 +68,17 @@ pub enum Reply {
 pub struct Mapped {
     /// A process that maps it.
     pub pid: u32,
-    /// The file as the mapping names it.
+    /// The file's identity in the mapping.
     pub file: FileId,
-    /// Path as the mapping spells it, lossy.
+    /// Path as the mapping spells it, lossily decoded.
     pub path: String,
-    /// Why no descriptor comes along.
+    /// Why the message has no descriptor.
     pub problem: Option<String>,
-    /// Its file system does not answer: nobody is to ask it again.
+    /// Its file system does not answer: do not try it again.
     pub is_silent: bool,
 }
 
-/// A perf map: names of code that a process made at run time.
+/// A perf map: names of code that a process generated at run time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PerfMap {
     /// The process that wrote it.
@@ -87,16 +87,16 @@ pub struct PerfMap {
     pub path: String,
 }
 
-/// Counts so far.
+/// Counts so far in the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Progress {
     /// Samples written.
     pub samples: u64,
     /// Page faults written.
     pub faults: u64,
-    /// Everything lost.
+    /// Lost events of any kind.
     pub lost: u64,
-    /// Bytes of the log.
+    /// Size of the log in bytes.
     pub log_bytes: u64,
     /// Processes seen.
     pub processes: u32,
@@ -107,10 +107,10 @@ pub struct Progress {
 /// The end of capturing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Ended {
-    /// Last counts.
+    /// The last counts.
     pub progress: Progress,
     /// When the last event was drained.
     pub time: Timestamp,
-    /// Peak resident memory of the capture half, in KiB.
+    /// Peak resident memory of the privileged helper, in KiB.
     pub peak_rss_kib: u64,
 }

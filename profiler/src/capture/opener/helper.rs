@@ -1,4 +1,4 @@
-//! The process that opens files: `ngmi __open`. It does what it is told over a socket, one file at a time.
+//! The process that opens files: `ngmi __open`. It serves requests on a socket, one file at a time.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,7 +15,7 @@ use super::served;
 use crate::addr::Avma;
 use crate::event::{At, FileId, Mapping};
 
-/// What is to be opened.
+/// A request to open a file or folder.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Ask {
     /// The file behind a mapping.
@@ -26,12 +26,12 @@ pub enum Ask {
         start: u64,
         /// Bytes.
         len: u64,
-        /// As the mapping names it.
+        /// Its identity in the mapping.
         file: FileId,
-        /// As the mapping spells it.
+        /// Its path as the mapping spells it.
         path: Vec<u8>,
     },
-    /// The `/tmp` of a process, by its place only.
+    /// The `/tmp` of a process, opened with `O_PATH` only.
     Folder(u32),
     /// A perf map. Carries its folder.
     PerfMap {
@@ -39,31 +39,31 @@ pub enum Ask {
         name: String,
         /// Its owner.
         user: u32,
-        /// An older file is another process's.
+        /// When the owner started; an older file belongs to another process.
         born: SystemTime,
-        /// It is not written any more, so that a copy would be whole.
+        /// It is no longer written, so a copy would be complete.
         may_copy: bool,
     },
 }
 
-/// What became of it.
+/// The reply to an [`Ask`].
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer {
-    /// It is being copied.
+    /// The file is being copied.
     Copying,
-    /// It is open. Carries its descriptor.
+    /// The file is open. Carries its descriptor.
     Opened {
         /// Device and inode.
         id: (u64, u64),
         /// Bytes of it that were copied.
         copied: u64,
     },
-    /// It is not, for this reason.
+    /// The file could not be opened, for this reason.
     Refused(String),
 }
 
 impl Ask {
-    /// For the file behind a mapping.
+    /// A request for the file behind a mapping.
     pub fn mapped(mapping: &Mapping) -> Self {
         Self::Mapped {
             pid: mapping.at.pid,
@@ -75,17 +75,17 @@ impl Ask {
     }
 }
 
-/// Answers until nobody asks any more.
+/// Answers requests until the socket is closed.
 ///
 /// # Errors
-/// When the user's rights can't be looked up, or whoever asks is gone.
+/// When the user's rights can't be looked up, or the requesting process is gone.
 pub fn serve(socket: OwnedFd, user: Option<u32>) -> anyhow::Result<()> {
     let reader = user.map_or_else(Rights::own, Rights::of_user)?;
     let link = Link::from(socket);
     while let Some(((ask, limit), folder)) = link.receive::<(Ask, u64)>()? {
         let folder = folder.map(File::from);
         let copying = || {
-            let _ = link.send(&Answer::Copying, None); // who asked may be gone
+            let _ = link.send(&Answer::Copying, None); // the requesting process may be gone
         };
         match act(&ask, folder.as_ref(), &reader, limit, &copying) {
             Ok(Found { file, id, copied }) => link.send(&Answer::Opened { id, copied }, Some(file.as_fd()))?,
@@ -95,7 +95,7 @@ pub fn serve(socket: OwnedFd, user: Option<u32>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What was opened.
+/// A file that was opened.
 pub(in super::super) struct Found {
     pub(in super::super) file: File,
     /// Device and inode.
@@ -103,7 +103,7 @@ pub(in super::super) struct Found {
     copied: u64,
 }
 
-/// Opens what is asked for; a copy of it may take `limit` bytes.
+/// Opens what is requested; a copy of it may take `limit` bytes.
 pub(in super::super) fn act(
     ask: &Ask,
     folder: Option<&File>,
@@ -153,7 +153,7 @@ pub(in super::super) fn act(
     };
     let metadata = file.metadata()?;
     let id = (metadata.dev(), metadata.ino());
-    // Whoever closes a file of such a server waits for it. So nobody but this process has it open.
+    // Closing a file of such a server waits for the server. So only this process has it open.
     if served::by_a_program(&file)? {
         if !may_copy {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -168,7 +168,7 @@ pub(in super::super) fn act(
     Ok(Found { file, id, copied: 0 })
 }
 
-/// A link is not followed: it would lead out of the process's root.
+/// Opens the `/tmp` of a process. A symbolic link is not followed: it would lead out of the process's root.
 fn folder_of(pid: u32) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -176,7 +176,7 @@ fn folder_of(pid: u32) -> io::Result<File> {
         .open(format!("/proc/{pid}/root/tmp"))
 }
 
-/// A regular file, its process's own, and of that one's lifetime.
+/// Opens a perf map: a regular file that the process owns and wrote in its lifetime.
 fn perf_map(folder: &File, name: &str, user: u32, born: SystemTime, reader: &Rights) -> io::Result<File> {
     let place = OpenOptions::new()
         .read(true)
