@@ -1,4 +1,4 @@
-//! Packets made of anything on the privileged half's socket, and the record half's end of it.
+//! Arbitrary packets on both ends of the socket between the recorder and the privileged helper.
 #![no_main]
 
 use std::os::fd::AsRawFd as _;

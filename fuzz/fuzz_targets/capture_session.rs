@@ -1,6 +1,6 @@
-//! Sequences of messages to the privileged half: whatever comes, in whatever order, nothing happens that the terms do not allow.
+//! Arbitrary sequences of messages to the privileged helper: nothing happens that the terms do not allow.
 //!
-//! The first line is the terms; each line after it is a message, and one that begins with `+` brings a descriptor.
+//! The first line has the terms; each further line is a message, and one that begins with `+` carries a descriptor.
 #![no_main]
 
 use std::collections::HashSet;

@@ -72,5 +72,5 @@ fuzz_target!(|data: &[u8]| {
     let tells = answer
         .windows(8)
         .any(|word| word == b"\"secret\"" || word == b"the data");
-    assert!(knows_token || !tells, "without the token nothing is told");
+    assert!(knows_token || !tells, "without the token, no secret is sent");
 });

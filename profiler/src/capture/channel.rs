@@ -1,4 +1,4 @@
-//! The socket to the record half: one JSON message a packet, descriptors as `SCM_RIGHTS`. What comes in is hostile.
+//! The socket to the recorder: one JSON message per packet, descriptors as `SCM_RIGHTS`. Incoming messages are hostile.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -21,31 +21,31 @@ const WAITING_LIMIT: usize = 32 << 20;
 /// What a reply that waits takes besides its own bytes.
 const OVERHEAD: usize = 64;
 
-/// What can be wrong with the other side.
+/// An error of the other end.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
-    /// It hung up.
-    #[error("the record half is gone")]
+    /// It closed the socket.
+    #[error("the recorder is gone")]
     Closed,
-    /// It sent what the protocol does not have.
-    #[error("the record half sent {0}")]
+    /// It sent something invalid.
+    #[error("the recorder sent {0}")]
     Malformed(String),
-    /// It does not read what it is sent.
-    #[error("the record half does not read its messages")]
+    /// It does not read its messages.
+    #[error("the recorder does not read its messages")]
     Stuck,
     /// The socket failed.
-    #[error("socket to the record half: {0}")]
+    #[error("socket to the recorder: {0}")]
     Socket(#[from] Errno),
 }
 
 impl ChannelError {
-    /// A message that the protocol does not have at this place.
+    /// A message that the protocol does not allow at this point.
     pub fn refused(what: &str) -> Self {
         Self::Malformed(what.to_owned())
     }
 }
 
-/// The privileged half's end.
+/// The privileged helper's end of the socket.
 pub struct Channel {
     socket: OwnedFd,
     reader: Rights,
@@ -55,7 +55,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Takes a connected `SOCK_SEQPACKET` socket, and the rights of who is at its other end.
+    /// Takes a connected `SOCK_SEQPACKET` socket, and the rights of the process at its other end.
     pub fn new(socket: OwnedFd, reader: Rights) -> Self {
         Self {
             socket,

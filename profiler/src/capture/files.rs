@@ -1,7 +1,7 @@
-//! Opens each executable file that is mapped for the first time, for the record half to read. It is never parsed here.
+//! Opens each executable file that is mapped for the first time, for the recorder to read. It is never parsed here.
 //!
-//! The recorded program chooses which files it maps, how they are named and what is mounted where. So no link is followed, the file has to be the mapped one, and
-//! the kernel decides whether the program's user and the one who is handed the file may read it.
+//! The recorded program chooses which files it maps, how they are named and what is mounted where. So no link is followed, the file must be the mapped one, and
+//! the kernel decides whether the program's user and the user who receives the file may read it.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -22,10 +22,10 @@ use crate::event::{FileId, Mapping, PROT_EXEC};
 
 /// Different files in one recording, at most.
 const FILES_LIMIT: usize = 1 << 16;
-/// What the kernel adds to the name of a file that has none any more.
+/// What the kernel appends to the name of a deleted file.
 const DELETED: &[u8] = b" (deleted)";
 
-/// The files that were named to the record half.
+/// The files that were reported to the recorder.
 #[derive(Debug, Default)]
 pub struct Files {
     named: FxHashSet<(FileId, Vec<u8>)>,
@@ -50,7 +50,7 @@ pub fn mapped(mapping: &Mapping, reader: &Rights) -> (Mapped, Option<OwnedFd>) {
     (named(mapping, problem), file)
 }
 
-/// What is said of a mapped file.
+/// The message about a mapped file.
 pub(super) fn named(mapping: &Mapping, problem: Option<String>) -> Mapped {
     Mapped {
         pid: mapping.at.pid,

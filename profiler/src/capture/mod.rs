@@ -1,6 +1,6 @@
-//! The privileged half: loads, attaches and drains; parses no file of the recorded program.
+//! The privileged helper: loads, attaches and drains; parses no file of the recorded program.
 //!
-//! [`run`] serves one recording. A recording is a sequence of cycles (`drain`): rings to log, every 10 to 50 ms (`pace`).
+//! [`run`] serves one recording. A recording is a sequence of cycles (`drain`): rings to log, every 10 to 50 ms (`poll`).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))] // A failed unwrap fails the test.
 
 mod ahead;

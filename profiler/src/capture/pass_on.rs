@@ -1,4 +1,4 @@
-//! Has files of recorded programs opened, and passes them on to the record half.
+//! Has files of recorded programs opened, and passes them on to the recorder.
 
 use super::channel::{Channel, ChannelError};
 use super::drain::Drain;
@@ -6,11 +6,11 @@ use super::files::named;
 use super::opener::{Done, Failure, Job, Opener};
 use super::wire::{Mapped, Reply};
 
-/// Why a file comes without a descriptor.
+/// Reasons why a file has no descriptor.
 const SILENT: &str = "its file system does not answer";
 const TOO_MANY: &str = "too many new files at once";
 
-/// Has those opened that are new.
+/// Has new files opened.
 pub fn open_new(drain: &mut Drain, opener: &mut Opener) {
     for mapping in drain.new_files() {
         opener.open(Job::Mapped(Box::new(mapping)));
@@ -20,10 +20,10 @@ pub fn open_new(drain: &mut Drain, opener: &mut Opener) {
     }
 }
 
-/// Passes on what was opened; whether there was any.
+/// Passes on what was opened; returns whether there was anything.
 ///
 /// # Errors
-/// When the record half is gone or does not read.
+/// When the recorder is gone or does not read.
 pub fn turn(drain: &mut Drain, opener: &mut Opener, channel: &mut Channel) -> Result<bool, ChannelError> {
     let done = opener.turn();
     let any = !done.is_empty();
@@ -34,7 +34,7 @@ pub fn turn(drain: &mut Drain, opener: &mut Opener, channel: &mut Channel) -> Re
     Ok(any)
 }
 
-/// Passes on what is left at the end, as far as file systems answer.
+/// Passes on the remaining files at the end, as far as file systems answer.
 ///
 /// # Errors
 /// As [`turn`].

@@ -75,7 +75,7 @@ impl PerfMaps {
         }
     }
 
-    /// The files and folders to open now: folders at once, files every [`INTERVAL`]; with `last` all of them.
+    /// The files and folders to open now: folders at once, files every `INTERVAL`; with `last` all of them.
     pub fn wanted(&mut self, last: bool) -> Vec<Job> {
         let is_due = last || self.looked.is_none_or(|looked| looked.elapsed() >= INTERVAL);
         if is_due {

@@ -1,16 +1,16 @@
-//! The privileged half's place among those that want a CPU: behind hundreds of busy threads its start would take minutes, and rings would overflow.
+//! The privileged helper's CPU priority: behind hundreds of busy threads its start would take minutes, and rings would overflow.
 
-/// While programs are loaded and attached: a second of a CPU, which nothing that is recorded needs yet.
+/// While programs are loaded and attached: a second of CPU time, before anything recorded needs the CPU.
 const STARTING: i32 = -20;
 /// While it drains: it needs little, but soon.
 const DRAINING: i32 = -10;
 
-/// Asks for a good place until the recording begins; of this thread and of what it starts. Without the right to (`CAP_SYS_NICE`) nothing changes.
+/// Raises the priority until the recording begins, for this thread and what it starts. Without `CAP_SYS_NICE` nothing changes.
 pub fn start() {
     set(STARTING);
 }
 
-/// Steps back for the recording itself, if that place was given.
+/// Lowers the priority for the recording itself, if it was raised.
 pub fn drain() {
     if get() == STARTING {
         set(DRAINING);
@@ -18,11 +18,11 @@ pub fn drain() {
 }
 
 fn set(nice: i32) {
-    // SAFETY: changes a number of this thread's.
+    // SAFETY: only changes the nice value of this thread.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
 }
 
 fn get() -> i32 {
-    // SAFETY: reads a number of this thread's.
+    // SAFETY: only reads the nice value of this thread.
     unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
 }

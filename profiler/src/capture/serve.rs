@@ -1,4 +1,4 @@
-//! The life of the privileged half: it waits for the record half to say when, and records once.
+//! The main routine of the privileged helper: it waits for the recorder's start message, and records once.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use super::session::{self, FAREWELL, Session};
 use super::terms::Terms;
 use super::wire::Reply;
 
-/// Serves one recording by these terms on a connected `SOCK_SEQPACKET` socket, and returns when it is over. `start` starts what opens files.
+/// Serves one recording with these terms on a connected `SOCK_SEQPACKET` socket, and returns when it has ended. `start` starts the process that opens files.
 ///
-/// SIGINT, SIGTERM, SIGHUP and SIGQUIT are ignored from here on: the record half decides when to stop, and if it is killed, the end
-/// of its socket ends us, with everything drained into a log that can be read.
+/// SIGINT, SIGTERM, SIGHUP and SIGQUIT are ignored from here on: the recorder decides when to stop. If it is killed, the end of its
+/// socket ends us, with everything drained into a readable log.
 pub fn run(socket: OwnedFd, terms: Terms, start: Start) -> anyhow::Result<()> {
     for number in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
-        // SAFETY: no handler is installed, only the default of being ended is taken away.
+        // SAFETY: no handler is installed; the default action is only disabled.
         unsafe { signal(number, SigHandler::SigIgn)? };
     }
-    // Files are handed to whoever is at the other end.
+    // Files are handed to the process at the other end.
     let reader = terms.user.map_or_else(Rights::own, Rights::of_user);
     let reader = reader.context("cannot look up the rights of the user who records")?;
     let mut channel = Channel::new(socket, reader);
@@ -40,7 +40,7 @@ pub fn run(socket: OwnedFd, terms: Terms, start: Start) -> anyhow::Result<()> {
     }
 }
 
-/// Begins when the record half says so. `None`: it is gone.
+/// Begins when the recorder says so. `None`: it is gone.
 fn wait(
     channel: &mut Channel,
     protocol: &mut Protocol,
