@@ -191,8 +191,8 @@ mod tests {
         scratch.write_at(&[1; 8], at).unwrap();
         scratch.file.get().unwrap().set_len(4).unwrap();
         scratch.read_at(&mut [0; 8], at).unwrap_err();
-        let told = scratch.was_whole().unwrap_err().to_string();
-        assert!(told.contains("incomplete") && told.contains("TMPDIR"), "{told}");
+        let error = scratch.was_whole().unwrap_err().to_string();
+        assert!(error.contains("incomplete") && error.contains("TMPDIR"), "{error}");
     }
 
     #[test]

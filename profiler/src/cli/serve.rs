@@ -190,18 +190,18 @@ mod tests {
         // A shell replaces the browser, and the page is its script: no executable file has to be
         // written.
         symlink("/bin/sh", folder.path().join("xdg-open")).unwrap();
-        let (page, told) = (folder.path().join("page"), folder.path().join("told"));
+        let (page, group) = (folder.path().join("page"), folder.path().join("group"));
         let path = std::env::var("PATH").unwrap();
-        let script = "cut -d ' ' -f 5 /proc/$$/stat > \"$0.part\" && mv \"$0.part\" \"${0%page}told\"";
+        let script = "cut -d ' ' -f 5 /proc/$$/stat > \"$0.part\" && mv \"$0.part\" \"${0%page}group\"";
         std::fs::write(&page, script).unwrap();
         let environment = [("PATH".into(), format!("{}:{path}", folder.path().display()).into())];
         open(page.to_str().unwrap(), &environment.into_iter().collect());
         let begin = Instant::now();
-        while !told.exists() {
+        while !group.exists() {
             assert!(begin.elapsed() < Duration::from_secs(20), "it never ran");
             std::thread::sleep(Duration::from_millis(5));
         }
-        let group: i32 = std::fs::read_to_string(&told).unwrap().trim().parse().unwrap();
+        let group: i32 = std::fs::read_to_string(&group).unwrap().trim().parse().unwrap();
         assert_ne!(group, nix::unistd::getpgrp().as_raw());
     }
 

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use crate::report::text::harmless;
 
 /// Writes a line with our own styles to standard error; a closed terminal is not an error. Text
-/// from outside has to be [`plain`].
+/// from outside must be [`plain`].
 pub fn say(line: impl Display) {
     let _ = writeln!(anstream::stderr(), "{line}");
 }
@@ -68,8 +68,8 @@ mod tests {
     #[test]
     fn a_full_disk_is_an_error_and_a_reader_that_left_is_none() {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-        let told = format!("{:#}", write_line(&mut &full, "x").unwrap_err());
-        assert!(told.contains("cannot write to standard output"), "{told}");
+        let error = format!("{:#}", write_line(&mut &full, "x").unwrap_err());
+        assert!(error.contains("cannot write to standard output"), "{error}");
         let (reader, mut writer) = std::io::pipe().unwrap();
         drop(reader);
         write_line(&mut writer, "x").unwrap();

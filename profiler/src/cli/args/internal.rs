@@ -16,7 +16,7 @@ pub struct CaptureArgs {
     /// Listening socket of the recorder
     #[arg(long)]
     pub socket: Option<PathBuf>,
-    /// What may be recorded, and how
+    /// The permitted recording: what, and how
     #[arg(long, value_parser = Terms::parse)]
     pub terms: Terms,
 }
@@ -33,7 +33,7 @@ pub struct Inherited {
 pub struct ExecArgs {
     /// Inherited descriptor; one byte on it is the signal to start
     pub fd: i32,
-    /// Bit mask of the signals that it ignores
+    /// Bit mask of the signals that the command ignores
     #[arg(long, default_value_t)]
     pub ignored: u64,
     /// Command to execute
@@ -44,9 +44,9 @@ pub struct ExecArgs {
 /// `ngmi __open`
 #[derive(Debug, Args)]
 pub struct OpenArgs {
-    /// An inherited descriptor of a socket, on which it is told what to open
+    /// Inherited descriptor of the socket that carries the requests
     pub fd: i32,
-    /// For whom
+    /// User ID of the user for whom files are opened
     #[arg(long)]
     pub user: Option<u32>,
 }
