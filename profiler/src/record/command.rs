@@ -1,7 +1,7 @@
-//! The recorded program: born waiting, so that nothing of it happens unseen, then let go.
+//! Starts the recorded program: its process waits first, so the recording sees everything, and is then released.
 //!
-//! The child is this very binary (`ngmi __exec`). It says that it is there, waits for one byte on a socket (to go, or to leave), marks the socket
-//! close-on-exec and becomes the command: the socket then closes without a word, or carries the error number of the failed exec.
+//! The child is this binary (`ngmi __exec`). It reports that it is ready, waits for one byte on a socket (to go, or to leave), marks the socket
+//! close-on-exec and becomes the command: then the socket closes without a message, or carries the error number of the failed exec.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
@@ -23,10 +23,10 @@ use crate::capture::{capabilities, dispositions};
 
 /// Become the command.
 const GO: u8 = b'g';
-/// Nothing is recorded: end without a word.
+/// Nothing is recorded: exit silently.
 const LEAVE: u8 = b'n';
 
-/// A command that waits to be let go.
+/// A command that waits to be released.
 #[derive(Debug)]
 pub struct Waiting {
     child: Child,
@@ -38,7 +38,7 @@ impl Waiting {
     /// Starts the child that will become `program`.
     ///
     /// # Errors
-    /// When no process can be made.
+    /// When no process can be created.
     pub fn spawn(program: PathBuf, command: &[OsString], environment: &Environment) -> Result<Self> {
         let (ours, theirs) = joint(SockType::Stream)?;
         let child = Command::new("/proc/self/exe")
@@ -53,19 +53,19 @@ impl Waiting {
             .context("starting the command")?;
         drop(theirs);
         let mut socket = File::from(ours);
-        // What it must never be able to do is settled before anybody judges it.
+        // What it must never be able to do is settled before another process examines it.
         socket
             .read_exact(&mut [0])
             .context("the process that becomes the command ended")?;
         Ok(Self { child, socket, program })
     }
 
-    /// The process that will be the command.
+    /// The ID of the process that will be the command.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Lets it go and returns once it runs the program.
+    /// Releases it and returns once it runs the program.
     ///
     /// # Errors
     /// When the program can't be executed, with the kernel's reason.
@@ -82,26 +82,26 @@ impl Waiting {
                 let reason = std::io::Error::from_raw_os_error(i32::from_ne_bytes(answer));
                 Err(reason).with_context(|| format!("cannot run {}", self.program.display()))
             }
-            Err(error) => Err(error).context("the command ended before it began"),
+            Err(error) => Err(error).context("the command ended before it started"),
         }
     }
 
-    /// Ends it before it began.
+    /// Ends it before it becomes the command.
     pub fn abandon(mut self) {
-        let _ = self.socket.write_all(&[LEAVE]); // one that is gone needs no telling
+        let _ = self.socket.write_all(&[LEAVE]); // it may be gone already
         drop(self.socket);
         let _ = self.child.wait();
     }
 }
 
-/// The body of `ngmi __exec FD --ignored SIGNALS -- PROGRAM ARGV0 ARGS…`: returns only if it did not become the command.
+/// Runs `ngmi __exec FD --ignored SIGNALS -- PROGRAM ARGV0 ARGS…`: returns only if it did not become the command.
 ///
 /// # Errors
-/// When the recorder is gone, or exec failed. `Ok`: there is to be no command.
+/// When the recorder is gone, or exec failed. `Ok`: the recorder wants no command.
 pub fn become_command(socket: OwnedFd, ignored: u64, command: &[OsString]) -> Result<()> {
     let text = |word: &OsStr| CString::new(word.as_bytes());
     let [program, arguments @ ..] = command else {
-        bail!("__exec is for ngmi itself; use `ngmi record`")
+        bail!("__exec is an internal subcommand; use `ngmi record`")
     };
     let program = text(program)?;
     let arguments = arguments.iter().map(|word| text(word)).collect::<Result<Vec<_>, _>>()?;
@@ -109,7 +109,7 @@ pub fn become_command(socket: OwnedFd, ignored: u64, command: &[OsString]) -> Re
     let mut socket = File::from(socket);
     let mut environment = std::env::vars_os().collect();
     if capabilities::lent().records() {
-        // Or it could start a program that has more rights than its user, whose memory would be in the recording (docs/privilege.md).
+        // Otherwise it could start a program with more rights than its user, and the recording would contain that program's memory (docs/privilege.md).
         nix::sys::prctl::set_no_new_privs().context("no_new_privs")?;
         environment = own_environment();
     }
@@ -120,7 +120,7 @@ pub fn become_command(socket: OwnedFd, ignored: u64, command: &[OsString]) -> Re
     if socket.read(&mut word)? == 0 {
         bail!("the recorder is gone");
     }
-    // The recorder says why there is no recording.
+    // The recorder reports why there is no recording.
     if word != [GO] {
         return Ok(());
     }
@@ -130,7 +130,7 @@ pub fn become_command(socket: OwnedFd, ignored: u64, command: &[OsString]) -> Re
     Err(error.into())
 }
 
-/// The exit status that stands for the command's: its own, or 128 + N for signal N, as shells do.
+/// Our exit status for the command's: the same, or 128 + N for signal N, as in shells.
 pub fn exit_code(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt;
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));

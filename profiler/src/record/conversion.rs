@@ -1,5 +1,5 @@
-//! The profile of a recording is made by a process of its own, behind a wall: it reads files that the recorded program may have chosen, so what it can write
-//! to is what it is handed, the log and the profile that has no name yet. docs/decisions/0002-sandbox.md.
+//! Creates the profile of a recording in a separate, sandboxed process: it reads files that the recorded program may have chosen, so it can write only
+//! to what it receives, the log and the profile that has no name yet. docs/decisions/0002-sandbox.md.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -30,33 +30,33 @@ use crate::capture::wire::Mapped;
 use crate::cli::sandbox;
 use crate::report::Summary;
 
-/// Bytes of its answer, which may be that of a hostile file that took it over.
+/// Maximum bytes of its answer: a hostile file may have taken over the process.
 const ANSWER_LIMIT: u64 = 64 << 20;
 
-/// What that process is told, before it begins. Paths are for messages.
+/// A message to that process, before it begins. Paths are for messages.
 #[derive(Debug, Serialize, Deserialize)]
 enum Told {
-    /// Where the event log is. Carries its descriptor.
+    /// Path of the event log. Carries its descriptor.
     Log(String),
-    /// Where the profile will be. Carries its descriptor.
+    /// Path of the future profile. Carries its descriptor.
     Output(String),
     /// A file that was mapped. Carries its descriptor, if there is one.
     Mapped(Mapped),
-    /// That was all.
+    /// Everything is sent; begin.
     Begin(Plan),
 }
 
-/// What it says on standard output, when it is done: the summary, or why there is none.
+/// Its message on standard output when it is done: the summary, or why there is none.
 type Answer = Result<Summary, String>;
 
-/// The process, before it was told anything.
+/// The process before it receives any message.
 pub struct Maker {
     child: Child,
     link: Link,
 }
 
-/// Has the profile of the log made in `output`, from the files that were `mapped`, with the person's environment: ours may be root's,
-/// and others of that person's processes see that one's. What it puts aside goes to `scratch`.
+/// Creates the profile of the log in `output`, from the files that were `mapped`, with the user's environment: ours may be root's,
+/// and the user's other processes can read that of the new process. Temporary files go to `scratch`.
 ///
 /// # Errors
 /// When the log can't be read, the profile can't be written, or the process ends early.
@@ -67,7 +67,7 @@ pub fn run(
     plan: Plan,
     (environment, scratch): (&Environment, Option<&Path>),
 ) -> Result<Summary> {
-    // A thread gives up new privileges for itself and for what it starts: a browser that is started later may need them.
+    // A separate thread, because it gives up new privileges for itself and for what it starts: a browser that is started later may need them.
     thread::scope(|scope| {
         let thread = scope
             .spawn(|| Maker::start(Some(environment), scratch)?.make((log.file(), &log.path()), output, mapped, plan));
@@ -76,7 +76,7 @@ pub fn run(
 }
 
 impl Maker {
-    /// Starts the process, which lives as long as this thread at most. The thread gives up new privileges.
+    /// Starts the process, which ends with this thread at the latest. The thread gives up new privileges.
     ///
     /// # Errors
     /// When the system refuses.
@@ -95,14 +95,14 @@ impl Maker {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
-            .context("starting the process that makes the profile")?;
+            .context("starting the process that creates the profile")?;
         Ok(Self {
             child,
             link: ours.into(),
         })
     }
 
-    /// As [`run`], of a log at a path.
+    /// As [`run`], for a log at a path.
     ///
     /// # Errors
     /// As [`run`].
@@ -141,42 +141,42 @@ fn answer(mut child: Child, sent: Result<()>) -> Result<Summary> {
     let stdout = child
         .stdout
         .take()
-        .context("no way to hear from the process that makes the profile")?;
+        .context("cannot read from the process that creates the profile")?;
     let read = BufReader::new(stdout.take(ANSWER_LIMIT + 1)).read_until(b'\n', &mut line);
     read.context("waiting for the profile")?;
     if line.len() as u64 > ANSWER_LIMIT {
         child.kill()?;
     }
     if let Ok(answer) = serde_json::from_slice::<Answer>(&line) {
-        // It may not be able to end: a thread that waits for a file system can't be killed (`request_wait_answer` in fs/fuse/dev.c).
+        // The process may be unable to end: a thread that waits for a file system can't be killed (`request_wait_answer` in fs/fuse/dev.c).
         thread::spawn(move || child.wait());
         return answer.map_err(|why| anyhow!(why));
     }
     let ended = child.wait().context("waiting for the profile")?;
-    // One that was killed took nothing more: how it ended says why.
+    // A killed process read no further message: its status gives the reason.
     if ended.success() {
         sent?;
     }
-    bail!("the process that makes the profile ended with {ended}")
+    bail!("the process that creates the profile ended with {ended}")
 }
 
-/// The body of `ngmi __convert FD`.
+/// Runs `ngmi __convert FD`.
 ///
 /// # Errors
-/// When the system refuses what it needs.
+/// When the system refuses what the conversion needs.
 pub fn serve(socket: OwnedFd) -> Result<()> {
-    // What asks a group of processes to end is the recorder's to judge; without a recorder nobody wants the profile.
+    // The recorder decides about signals that end a group of processes; without a recorder the profile is of no use.
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
-    // It holds each file that was mapped, too.
+    // This process also holds each mapped file open.
     let _raised = open_files::raise();
     sandbox::around_conversion();
     let answer: Answer = convert(&Link::from(socket)).map_err(|error| format!("{error:#}"));
     let mut line = serde_json::to_vec(&answer)?;
     line.push(b'\n');
-    let _ = std::io::stdout().write_all(&line); // who asked may be gone
+    let _ = std::io::stdout().write_all(&line); // the recorder may be gone
     Ok(())
 }
 
@@ -199,7 +199,7 @@ fn convert(link: &Link) -> Result<Summary> {
     };
     let ((log, path), mut output) = log
         .zip(output)
-        .context("this verb is for ngmi itself; use `ngmi record`")?;
+        .context("__convert is an internal subcommand; use `ngmi record`")?;
     let vdso = Vdso::of_this_kernel();
     plan.left_out.iter().for_each(|path| leave_out(path));
     if plan.reads_only_mapped {

@@ -1,4 +1,4 @@
-//! From the event log to the profile: read, unwind, name, write. `record` and `convert` end here alike.
+//! From the event log to the profile: read, unwind, name, write. The last step of both `record` and `convert`.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -22,29 +22,30 @@ use crate::event::{Event, Header};
 use crate::fact::budget::{Budget, Collected, Collector};
 use crate::fact::log::LogSource;
 use crate::fact::{FactSource, Tables, merged};
+use crate::plural::counted;
 use crate::profile::gzip;
 use crate::report::Summary;
 
-/// What finishing needs to know.
+/// Options for finishing a log.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Plan {
-    /// Sources of the hot functions are put into the profile, from these places.
+    /// Where to find the sources of hot functions, which are put into the profile; `None`: leave them out.
     pub sources: Option<SourcePlaces>,
-    /// Samples in the profile at most.
+    /// Maximum number of samples in the profile.
     pub max_samples: u32,
-    /// The log's rest is appended: unwound stacks and names.
+    /// Whether to append unwound stacks and names to the log.
     pub complete_log: bool,
-    /// Kernel names may be read from this machine: the log is of this boot and has none.
+    /// Whether kernel names may be read from this machine: the log is from this boot and has none.
     pub this_boot: bool,
-    /// The files that were mapped are handed over: no others are read but their debug info. A log that was kept names files anywhere.
+    /// Whether to read only the mapped files, which are handed over, and their debug info. A log that was kept names files anywhere.
     pub reads_only_mapped: bool,
-    /// Files that did not answer while the program was recorded.
+    /// Files whose file systems did not answer during the recording.
     pub left_out: Vec<PathBuf>,
     /// Notes on the recording, for the profile.
     pub notes: Vec<String>,
 }
 
-/// A log to be finished.
+/// A log to finish.
 pub struct OpenLog {
     path: PathBuf,
     file: File,
@@ -55,20 +56,20 @@ impl OpenLog {
     /// Reads the header and finds the chunks.
     ///
     /// # Errors
-    /// When the log is none.
+    /// When the file is not an event log.
     pub fn new(mut file: File, path: PathBuf) -> Result<Self> {
         file.seek(SeekFrom::Start(0))?;
         let reader = LogReader::new(file.try_clone()?).with_context(|| format!("cannot read {}", path.display()))?;
         Ok(Self { path, file, reader })
     }
 
-    /// What was recorded; `None`: damaged.
+    /// The log's header; `None`: damaged.
     pub fn header(&self) -> Option<&Header> {
         self.reader.header()
     }
 }
 
-/// Makes the profile of `log` in `output`, and the summary; [`place`] is next.
+/// Creates the profile of `log` in `output`, and the summary; call [`place`] next.
 ///
 /// # Errors
 /// When the log can't be read, or the profile can't be written.
@@ -106,7 +107,7 @@ pub fn finish(log: OpenLog, output: &mut Output, binaries: &OpenBinaries, plan: 
         }
     };
     if plan.complete_log {
-        // Before the budget leaves stacks out: the log is exact.
+        // Before the budget drops stacks: the log is exact.
         named(&mut tables);
         let resolved = Event::Resolved(source.collect_resolved(&tables));
         append(&mut file, &resolved).with_context(|| format!("cannot complete {}", log_path.display()))?;
@@ -134,23 +135,23 @@ pub fn finish(log: OpenLog, output: &mut Output, binaries: &OpenBinaries, plan: 
     let mut summary = Summary::new(&tables, &collected);
     summary.output_text_bytes = Some(text_bytes);
     if let Some(cost) = &mut summary.cost {
-        // The process does nothing else; being started, and being told, is part of it.
+        // The process does nothing else; its start and the messages to it are included.
         cost.conversion_ns = Some(ns(meter::cpu_time()));
     }
     Ok(summary)
 }
 
-/// Puts the finished profile in its place, which the summary tells then.
+/// Moves the finished profile to its path, and adds the path to the summary.
 ///
 /// # Errors
-/// When the disk is full or the place was taken away.
+/// When the disk is full or the folder is gone.
 pub fn place(output: Output, summary: &mut Summary) -> Result<()> {
     summary.output = Some(output.path().display().to_string());
     summary.output_bytes = Some(output.finish()?);
     Ok(())
 }
 
-/// Writes the profile, compressed, and returns the bytes of its text.
+/// Writes the profile, compressed, and returns the size of its text in bytes.
 ///
 /// # Errors
 /// When it can't be written.
@@ -162,7 +163,7 @@ pub fn write_profile(output: &mut Output, tables: &Tables, collected: &Collected
     Ok(stats.context(place)?.bytes)
 }
 
-/// Why a log has nothing to show.
+/// The reason why a log has nothing to show.
 fn nothing_in(tables: &Tables, log: &Path) -> String {
     let log = log.display();
     let damaged = tables
@@ -171,19 +172,22 @@ fn nothing_in(tables: &Tables, log: &Path) -> String {
         .iter()
         .find(|(loss, _)| loss == Loss::LogDamaged.name());
     match damaged {
-        Some((_, chunks)) => format!("{log} is damaged ({chunks} of its chunks), and no thread is left in it"),
-        None => format!("no thread was recorded in {log}, so there is nothing to show; see `ngmi doctor`"),
+        Some((_, chunks)) => format!(
+            "{log} contains no readable thread ({} damaged)",
+            counted(*chunks, "chunk")
+        ),
+        None => format!("{log} contains no recorded thread, so there is nothing to show; see `ngmi doctor`"),
     }
 }
 
-/// Appends an event to a log that is complete otherwise.
+/// Appends an event to an otherwise complete log.
 fn append(log: &mut File, event: &Event<'_>) -> std::io::Result<()> {
     let mut writer = LogWriter::append(log)?;
     writer.event(event)?;
     writer.finish().map(drop)
 }
 
-/// Progress bars that are seen only on a terminal, and only when something takes longer than a moment.
+/// Progress bars, shown only on a terminal, and only when something takes longer than a moment.
 struct Bars;
 
 impl Bars {

@@ -1,4 +1,4 @@
-//! What stays open, and what is left of files that went away.
+//! Which files stay open, and what is kept of files that disappear.
 
 use std::fs;
 use std::io::Read as _;
@@ -9,7 +9,7 @@ use super::*;
 use crate::event::FileId;
 use crate::record::table_maker::TableMaker;
 
-/// Folders on a mount that is held anyway, and on one that is not, if there is one.
+/// A folder on a mount that is busy anyway, and one on another mount, if there is one.
 fn folders() -> (tempfile::TempDir, Option<tempfile::TempDir>) {
     let anchored = tempfile::tempdir_in(".").unwrap();
     let elsewhere = tempfile::tempdir_in("/dev/shm").ok();
@@ -21,7 +21,7 @@ fn keeper(folder: &Path) -> Keeper {
     Keeper::start(Anchors::new(&[]), Some(folder.to_owned()), TableMaker::default().feed())
 }
 
-/// A copy of this test's program.
+/// Copies this test's program into the folder.
 fn program(folder: &Path) -> PathBuf {
     let path = fs::canonicalize(folder).unwrap().join("program");
     fs::copy(std::env::current_exe().unwrap(), &path).unwrap();
@@ -38,7 +38,7 @@ fn mapped(path: &Path) -> Mapped {
     }
 }
 
-/// Whether this process has an open file below `folder`; files without a name that the copies are do not count.
+/// Whether this process has an open file below `path`; the copies are files without a name and do not count.
 fn is_open(path: &Path) -> bool {
     let descriptors = fs::read_dir("/proc/self/fd").unwrap().flatten();
     let links = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
@@ -47,7 +47,7 @@ fn is_open(path: &Path) -> bool {
         .any(|link| link.to_string_lossy().starts_with(&*path.to_string_lossy()))
 }
 
-/// Waits until the thread has let go of a file.
+/// Waits until the thread has closed a file.
 fn wait_until_closed(path: &Path) {
     for _ in 0..6000 {
         if !is_open(path) {
@@ -58,7 +58,7 @@ fn wait_until_closed(path: &Path) {
     panic!("{} is still open", path.display());
 }
 
-/// The thread and the test do not send tables: no other thread has the file.
+/// The only file that was kept; no table is built in these tests, so no other thread has it.
 fn only(kept: Kept) -> (Mapped, File) {
     let [(mapped, Some(file))] = <[_; 1]>::try_from(kept.mapped).unwrap() else {
         panic!("nothing is kept");
@@ -86,7 +86,7 @@ fn a_file_is_held_as_long_as_it_has_a_name() {
     let elf = ElfFile::open(copy.try_clone().unwrap()).unwrap();
     assert!(
         elf.section(".text").is_some(),
-        "code of a deleted file warms nobody else's"
+        "reading the code of a deleted file warms no other file"
     );
     let own = File::open(std::env::current_exe().unwrap()).unwrap();
     assert_eq!(functions(copy), functions(own));
@@ -95,7 +95,7 @@ fn a_file_is_held_as_long_as_it_has_a_name() {
 #[test]
 fn a_mount_that_may_go_is_not_held() {
     let (folder, Some(elsewhere)) = folders() else {
-        println!("skipped: /dev/shm is on a mount that is held anyway");
+        println!("skipped: /dev/shm is on a mount that is busy anyway");
         return;
     };
     let path = program(elsewhere.path());
@@ -114,7 +114,7 @@ fn a_mount_that_may_go_is_not_held() {
 #[test]
 fn the_whole_file_is_used_if_it_is_still_there_unchanged() {
     let (folder, Some(elsewhere)) = folders() else {
-        println!("skipped: /dev/shm is on a mount that is held anyway");
+        println!("skipped: /dev/shm is on a mount that is busy anyway");
         return;
     };
     for is_changed in [false, true] {

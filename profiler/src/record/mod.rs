@@ -1,4 +1,4 @@
-//! The half that runs as the user: starts the command, watches over the recording, and finishes it.
+//! The recorder, which runs as the user: starts the command, supervises the recording, and finishes it.
 
 mod anchors;
 pub mod attachments;
@@ -63,33 +63,33 @@ use table_maker::TableMaker;
 use tables::Tables;
 use watch::Watch;
 
-/// How a recording went.
+/// The outcome of a recording.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What is told at the end.
+    /// The summary to print at the end.
     pub summary: Summary,
-    /// The command's status; `None`: there was none, or it runs on.
+    /// The command's status; `None`: there was no command, or it still runs.
     pub status: Option<ExitStatus>,
     /// The signal that ended the recording.
     pub signal: Option<i32>,
-    /// How the page cache was when the command started, if that was asked for.
+    /// State of the page cache when the command started, if requested.
     pub cached: Option<CacheState>,
-    /// The event log, if it stays.
+    /// The event log, if it is kept.
     pub log: Option<PathBuf>,
-    /// The disk was full before the command was over: the profile is cut.
+    /// Whether the disk was full before the command ended: the profile is cut.
     pub is_cut: bool,
-    /// Still makes tables, for the next recording.
+    /// Still builds unwind tables, for the next recording.
     pub tables: TableMaker,
-    /// The person's environment.
+    /// The user's environment.
     pub environment: Environment,
-    /// Who acts on signals.
+    /// The signal handling.
     pub signals: Signals,
 }
 
 /// Records, and writes the profile.
 ///
 /// # Errors
-/// When nothing could be recorded or written; what was recorded then stays in the event log, which the error names.
+/// When nothing could be recorded or written; anything recorded stays in the event log, which the error names.
 pub fn run(options: &RecordOptions) -> Result<Outcome> {
     let began = SystemTime::now();
     let mut identity = Identity::find(options.user.as_deref())?;
@@ -102,7 +102,7 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         .as_ref()
         .is_some_and(|asked| asked.wanted == Wanted::ColdSystem);
     let dropper = wants_system.then(Dropper::start).transpose()?;
-    // Root starts the privileged half first, and then is root no more; another user opens the files before a password is asked for.
+    // Root starts the privileged helper first and then drops root; another user opens the files before sudo asks for a password.
     let terms = session::terms(options, identity.user());
     let is_root = Uid::effective().is_root();
     let early = is_root.then(|| Capture::start(&terms)).transpose()?;
@@ -153,7 +153,7 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     };
     signals.finishing();
     if captured.signal.is_some() {
-        tell("finishing; Ctrl-C again gives up the profile and keeps the event log");
+        tell("finishing; press Ctrl-C again to skip the profile (the event log is kept)");
     }
     let summary =
         conclude(options, &mut captured, &mut spool, output, &setting).map_err(|error| keep_if_worth(&spool, error))?;
@@ -181,16 +181,16 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     })
 }
 
-/// Processes that are to be recorded have to be there.
+/// Checks that the processes to record exist.
 fn check_running(target: &Target) -> Result<()> {
     let Target::Pids(pids) = target else { return Ok(()) };
     match pids.iter().find(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-        Some(pid) => bail!("process {pid} is gone; `pgrep -a NAME` lists those that run"),
+        Some(pid) => bail!("process {pid} does not exist; `pgrep -a NAME` lists running processes"),
         None => Ok(()),
     }
 }
 
-/// Everything that a recording needs, but for the privileged half.
+/// Everything that a recording needs, except the privileged helper.
 struct Ready<'a> {
     options: &'a RecordOptions,
     watch: &'a Watch,
@@ -236,12 +236,12 @@ impl Ready<'_> {
     }
 }
 
-/// The files that a command is going to map.
+/// The files that a command will map.
 fn expected(program: Option<&Path>, environment: &Environment) -> Vec<PathBuf> {
     program.map_or_else(Vec::new, |program| needed::closure(program, environment))
 }
 
-/// What the recording was started with, and finishing needs again.
+/// The conditions of the start, which finishing needs again.
 struct Setting {
     environment: Environment,
     began: SystemTime,
@@ -258,13 +258,13 @@ fn conclude(
 ) -> Result<Summary> {
     if let Some(why) = &captured.log_failed {
         tell(format_args!(
-            "the event log {} could not be written any more: {why}; the profile ends there: free space, or name another \
-             place with --keep-events",
+            "cannot write more to the event log {}: {why}; the profile ends there; free disk space, or choose another path \
+             with --keep-events",
             spool.path().display()
         ));
     }
     if let Err(error) = complete(spool, captured, setting) {
-        tell(format_args!("the event log could not be completed: {error}"));
+        tell(format_args!("cannot complete the event log: {error}"));
     }
     if let Some(cached) = &captured.cached {
         cached.tell_missed(captured.mapped.iter().map(|(mapped, _)| mapped));
@@ -287,14 +287,14 @@ fn conclude(
     Ok(summary)
 }
 
-/// The files that answered neither half.
+/// Files whose file systems answered neither the recorder nor the privileged helper.
 fn left_out(mapped: &[(Mapped, Option<File>)]) -> Vec<PathBuf> {
     let silent = mapped.iter().filter(|(mapped, _)| mapped.is_silent);
     let silent = silent.map(|(mapped, _)| PathBuf::from(&mapped.path));
     silent.chain(symbols::patience::left_out()).collect()
 }
 
-/// Appends to the log what only this half knows.
+/// Appends to the log what only the recorder knows.
 fn complete(spool: &mut Spool, captured: &mut Captured, setting: &Setting) -> io::Result<()> {
     let mut log = LogWriter::append(spool.file_mut())?;
     let passed = Passed {
@@ -319,11 +319,11 @@ fn complete(spool: &mut Spool, captured: &mut Captured, setting: &Setting) -> io
     log.finish().map(drop)
 }
 
-/// A recording that failed leaves its log only if something is in it.
+/// Keeps the log of a failed recording only if something is in it.
 fn keep_if_worth(spool: &Spool, error: anyhow::Error) -> anyhow::Error {
     let Some(log) = spool.keep_or_remove() else {
         return error;
     };
     let log = log.display();
-    error.context(format!("the event log is kept, `ngmi convert {log}` tries again"))
+    error.context(format!("the event log is kept; run `ngmi convert {log}` to try again"))
 }

@@ -1,4 +1,4 @@
-//! One recording, from the first message to the last: what runs is started here, and what ends it is decided here.
+//! One recording, from the first message to the last: starts the command and decides when the recording ends.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -28,68 +28,69 @@ use crate::capture::wire::{Ended, Mapped, PerfMap, Progress, Reply, Request, Sta
 use crate::cli::options::{RecordOptions, Target};
 use crate::cli::terminal::tell;
 use crate::event::Header;
+use crate::plural::counted;
 
-/// How long the capture half may take to drain after Stop.
+/// How long the privileged helper may take to drain after `Stop`.
 const DRAIN_LIMIT: Duration = Duration::from_mins(1);
 
 /// How long files may still be read for tables before a cold start begins.
 const SETTLE_LIMIT: Duration = Duration::from_secs(10);
 
-/// What capturing left behind, beside the log.
+/// The results of a recording, in addition to the log.
 #[derive(Debug)]
 pub struct Captured {
     /// The log's header.
     pub header: Header,
-    /// Last counts.
+    /// The last counts.
     pub ended: Ended,
-    /// Why it ended, in words.
+    /// Why the recording ended, in words.
     pub reason: &'static str,
     /// The command's status, if it ended.
     pub status: Option<ExitStatus>,
-    /// The command outlived the recording.
+    /// The command's process, if it outlived the recording.
     pub still_running: Option<u32>,
     /// The signal that ended the recording.
     pub signal: Option<i32>,
     /// How long the command or the recording ran.
     pub wall: Duration,
-    /// CPU time of this half.
+    /// CPU time of the recorder.
     pub phases: Phases,
-    /// For their descriptors.
+    /// Keeps the limit of open files raised for the descriptors below.
     pub open_files: Raised,
     /// Executable files that were mapped, with their descriptors.
     pub mapped: Vec<(Mapped, Option<File>)>,
     /// Perf maps of recorded processes.
     pub perf_maps: Vec<(PerfMap, File)>,
-    /// What could not be kept of files, for the profile.
+    /// Notes for the profile about files that could not be kept.
     pub notes: Vec<String>,
-    /// The files that were made cold or warm.
+    /// The files that were evicted or read in beforehand.
     pub cached: Option<Known>,
-    /// The log is cut: why.
+    /// Why the log is cut, if it is.
     pub log_failed: Option<String>,
-    /// Still makes tables, for the next recording.
+    /// Still builds unwind tables, for the next recording.
     pub tables: TableMaker,
 }
 
-/// What unwind tables are made of.
+/// What unwind tables are built from.
 #[derive(Debug)]
 pub struct Unwinding {
     /// The kernel's own code in every process.
     pub vdso: Vdso,
-    /// Makes them, or has them.
+    /// The cache of tables, which builds missing ones.
     pub tables: Tables,
-    /// Files that the command is going to map.
+    /// Files that the command will map.
     pub expected: Vec<PathBuf>,
-    /// Where copies of files go that can't be kept open.
+    /// Folder for copies of files that can't be kept open.
     pub copies: Option<PathBuf>,
 }
 
-/// A recording that is under way.
+/// A recording under way.
 struct Session<'a> {
     watch: &'a Watch,
     link: Arc<Link>,
     tables: TableMaker,
     keeper: Keeper,
-    /// Files of both kinds that came without a descriptor, for want of room.
+    /// Files of both kinds that arrived without a descriptor, because the limit was reached.
     not_held: u64,
     progress: Progress,
     log_failed: Option<String>,
@@ -110,7 +111,7 @@ pub fn run(
     unwinding: Unwinding,
     (waiting, page_cache): (Option<Waiting>, Option<Prepared>),
 ) -> Result<Captured> {
-    // The command has been started, and keeps the limit that it was given.
+    // The command has already been started, and keeps its own limit.
     let open_files = open_files::raise();
     watch.replies(link.clone());
     let Unwinding {
@@ -183,7 +184,7 @@ pub fn run(
     })
 }
 
-/// What the options ask for, on behalf of this user, if it is not root who reads the log.
+/// The terms of the options, for this user if a user other than root reads the log.
 pub fn terms(options: &RecordOptions, user: Option<u32>) -> Terms {
     Terms {
         scope: match &options.target {
@@ -213,7 +214,7 @@ impl Session<'_> {
         };
         self.link.send(&Request::Start(start), Some(spool.file().as_fd()))?;
         loop {
-            match self.watch.next(None).context("the capture half is gone")? {
+            match self.watch.next(None).context("the privileged helper is gone")? {
                 Happening::Reply(reply, file) => match *reply {
                     Reply::Ready(header) => return Ok(*header),
                     Reply::Refused(reason) => bail!(reason),
@@ -226,7 +227,7 @@ impl Session<'_> {
         }
     }
 
-    /// Returns in words why the recording is over.
+    /// Supervises the recording until it ends; returns why, in words.
     fn watch_over(&mut self, options: &RecordOptions, began: Instant) -> Result<&'static str> {
         let deadline = options.duration.map(|duration| began + duration);
         loop {
@@ -240,7 +241,7 @@ impl Session<'_> {
                 }
                 Happening::Interrupted { signal, by_terminal } => {
                     self.signal = Some(signal);
-                    // The keyboard reaches the command by itself; a signal for us alone has to be passed on.
+                    // The terminal signals the command itself; a signal for us alone must be passed on.
                     self.pass_on = (!by_terminal).then_some(signal);
                     return Ok("interrupted");
                 }
@@ -258,19 +259,19 @@ impl Session<'_> {
         }
     }
 
-    /// The recording failed, and the command goes on.
+    /// Reports that the command continues although the recording failed.
     fn tell_left_alone(&self, pid: Option<u32>) {
         pid.filter(|_| self.status.is_none())
             .into_iter()
             .for_each(tell_left_alone);
     }
 
-    /// Files are read by their names where no descriptor of them could be held.
+    /// Reports files whose descriptors could not be held: they are read by their paths.
     fn tell_not_held(&self) {
         if self.not_held > 0 {
             tell(format_args!(
-                "{} mapped files could not be held, and are read by their names if they still have them: {}",
-                self.not_held,
+                "{} could not be held open and will be read by path, if still there: {}",
+                counted(self.not_held, "mapped file"),
                 open_files::remedy()
             ));
         }
@@ -297,7 +298,7 @@ impl Session<'_> {
                 Some(Happening::Exited(status)) => self.status = Some(status),
                 Some(Happening::Interrupted { .. }) => {}
                 Some(Happening::CaptureGone(error)) => return Err(gone(error)),
-                None => bail!("the capture half did not answer for {} s", DRAIN_LIMIT.as_secs()),
+                None => bail!("the privileged helper did not answer for {} s", DRAIN_LIMIT.as_secs()),
             }
         }
     }
@@ -325,7 +326,7 @@ impl Session<'_> {
     }
 }
 
-/// Says that the command, process `pid`, outlives the recording.
+/// Reports that the command, process `pid`, outlives the recording.
 pub fn tell_left_alone(pid: u32) {
     tell(format_args!(
         "the command still runs (process {pid}); it was left alone"
@@ -334,7 +335,7 @@ pub fn tell_left_alone(pid: u32) {
 
 fn gone(error: Option<anyhow::Error>) -> anyhow::Error {
     match error {
-        Some(error) => error.context("the capture half is gone"),
-        None => anyhow!("the capture half is gone; `ngmi doctor` shows what this machine allows"),
+        Some(error) => error.context("the privileged helper is gone"),
+        None => anyhow!("the privileged helper is gone; `ngmi doctor` shows what this machine supports"),
     }
 }

@@ -1,4 +1,4 @@
-//! Makes unwind tables while the program runs, on a thread of its own, and hands them to the capture half.
+//! Builds unwind tables while the program runs, on a separate thread, and hands them to the privileged helper.
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -23,23 +23,23 @@ use crate::capture::wire::{Mapped, Request, TableOf};
 use crate::cli::terminal::tell;
 use crate::event::{FileId, Segment};
 
-/// How long the command waits for the tables of the files that it is going to map: those that the cache has take a few
+/// How long the command waits for the tables of the files that it will map: those in the cache take a few
 /// milliseconds.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How long the end of a recording may take for tables that it wanted: the next one finds them in the cache.
+/// How long the end of a recording waits for tables that it wanted: the next one finds them in the cache.
 const LAST_PATIENCE: Duration = Duration::from_secs(3);
 
-/// What the thread does next.
+/// A job for the thread.
 #[derive(Debug)]
 enum Job {
-    /// A file that was mapped, and its state before anything of it was read.
+    /// A file that was mapped, and its state before any of it was read.
     Mapped(Mapped, File, Option<Stamp>),
-    /// A file that the command is going to map.
+    /// A file that the command will map.
     Expected(PathBuf),
     /// The kernel's own code in every process.
     Vdso,
-    /// Tell that everything before is done.
+    /// Report that all earlier jobs are done.
     Tell(Sender<()>),
 }
 
@@ -54,26 +54,26 @@ impl Job {
     }
 }
 
-/// The queue of files. Dropping it lets the thread end after the file that it is at.
+/// The queue of files. After it is dropped, the thread ends once its current file is done.
 #[derive(Debug)]
 pub struct TableMaker {
     queue: Sender<Job>,
     jobs: Option<Receiver<Job>>,
-    /// False once the capture half takes no more; held while a table is sent.
+    /// False once the privileged helper takes no more tables; locked while one is sent.
     open: Arc<Mutex<bool>>,
-    /// The file that the thread is at.
+    /// The thread's current file.
     at: Arc<Mutex<String>>,
 }
 
-/// Where the queue of files begins.
+/// The sending end of the queue of files.
 #[derive(Debug, Clone)]
 pub struct Feed(Sender<Job>);
 
 impl Feed {
-    /// A file was mapped; it, or a copy of what tables are made of, is kept open until its table is there.
+    /// Queues a mapped file; it, or a copy of what tables are built from, is kept open until its table is done.
     pub fn file(&self, mapped: &Mapped, file: &File, stamp: Option<Stamp>) {
         if let Ok(file) = file.try_clone() {
-            let _ = self.0.send(Job::Mapped(mapped.clone(), file, stamp)); // after the thread's end nobody needs it
+            let _ = self.0.send(Job::Mapped(mapped.clone(), file, stamp)); // the thread may have ended and need no more
         }
     }
 }
@@ -91,8 +91,8 @@ impl Default for TableMaker {
 }
 
 impl TableMaker {
-    /// Begins to work: the capture half takes tables from now on. Returns when the tables of the `expected` files are there, or
-    /// when that takes too long.
+    /// Starts the thread: the privileged helper takes tables from now on. Returns when the tables of the `expected` files are
+    /// done, or when that takes too long.
     pub fn start(&mut self, link: Arc<Link>, vdso: Vdso, tables: Tables, expected: Vec<PathBuf>) {
         let Some(jobs) = self.jobs.take() else { return };
         let mut worker = Worker {
@@ -110,30 +110,30 @@ impl TableMaker {
         let _ = settled.recv_timeout(PATIENCE);
     }
 
-    /// For another thread.
+    /// The sending end of the queue, for another thread.
     pub fn feed(&self) -> Feed {
         Feed(self.queue.clone())
     }
 
-    /// Sends nothing from now on: a message that nobody reads would break the connection.
+    /// Stops sending tables: an unread message would break the connection.
     pub fn stop(&self) {
         *self.open.lock().unwrap_or_else(PoisonError::into_inner) = false;
     }
 
-    /// Waits until every file that was named so far has been read, or until that takes too long: then it names the file that does.
+    /// Waits until every file queued so far has been read. If that takes too long, prints the file's name.
     pub fn settle_or_tell(&self, limit: Duration) {
         let (done, settled) = mpsc::channel();
         if self.queue.send(Job::Tell(done)).is_ok() && settled.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
             let at = self.at.lock().unwrap_or_else(PoisonError::into_inner).clone();
             tell(format_args!(
-                "the unwind table of {at} takes more than {} s, which is not waited for",
+                "building the unwind table of {at} takes more than {} s; continuing without it",
                 limit.as_secs()
             ));
         }
     }
 
-    /// Waits until the tables that are still wanted are in the cache, or until that takes too long: a program that ends before
-    /// the tables of its libraries are made would never have them.
+    /// Waits until the remaining tables are in the cache, or until that takes too long: a program that ends before the tables
+    /// of its libraries are built would never have them.
     pub fn finish(self) {
         if self.jobs.is_none() {
             self.settle_or_tell(LAST_PATIENCE);
@@ -141,7 +141,7 @@ impl TableMaker {
     }
 }
 
-/// The thread.
+/// The state of the thread.
 struct Worker {
     link: Arc<Link>,
     vdso: Vdso,
@@ -157,7 +157,7 @@ impl Worker {
             *self.at.lock().unwrap_or_else(PoisonError::into_inner) = name;
         }
         let (file, name, opened) = match job {
-            // Not even its header is read again: a program whose files are cold is not to find them warmed by us.
+            // Not even its header is read again: a program that starts with cold files must not find them warmed by us.
             Job::Mapped(mapped, ..) if self.made.contains(&mapped.file) => return,
             Job::Mapped(mapped, file, stamp) => (Some(mapped.file), mapped.path, Opened::new(file, stamp)),
             Job::Expected(path) => {
@@ -170,7 +170,7 @@ impl Worker {
                 self.vdso.elf().ok().map(Opened::without_file),
             ),
             Job::Tell(done) => {
-                let _ = done.send(()); // who asked may have lost patience
+                let _ = done.send(()); // the receiver may have given up
                 return;
             }
         };
@@ -183,9 +183,9 @@ impl Worker {
         });
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if !*open {
-            return; // it is in the cache now
+            return; // the table is in the cache now
         }
-        // If the capture half is gone, that is told elsewhere.
+        // If the privileged helper is gone, that is reported elsewhere.
         let _ = match (table, file) {
             (Some((segments, table)), file) => {
                 let of = TableOf { file, name, segments };
@@ -197,10 +197,10 @@ impl Worker {
     }
 }
 
-/// A file that a table is made of.
+/// A file that a table is built from.
 struct Opened {
     elf: ElfFile,
-    /// Of the time before it was read.
+    /// Taken before the file was read.
     stamp: Option<Stamp>,
 }
 
@@ -215,7 +215,7 @@ impl Opened {
     }
 }
 
-/// A file as its mappings will show it. (On overlayfs and btrfs they show another device; there the table comes with the mapping.)
+/// A file with the identity that its mappings will show. (On overlayfs and btrfs they show another device; there the table follows the mapping.)
 fn expected(path: &Path) -> Option<(FileId, Opened)> {
     let own = path.to_owned();
     let opened = patiently(path, move |_| {

@@ -164,7 +164,7 @@ fn the_capture_half_is_killed() {
     outcome.expect_code(125);
     let pid = recorder.burn.to_string();
     for word in [
-        "the capture half is gone",
+        "the privileged helper is gone",
         "out.json.gz.events",
         "ngmi convert",
         "still runs",
