@@ -92,11 +92,11 @@ pub struct AccountCheck {
     pub kernel: u64,
     /// Faults that the kernel counted and the tier can't see.
     pub not_visible: u64,
-    /// Threads with an account that does not close.
+    /// Threads whose fault counts do not reconcile with the kernel's.
     pub open: Vec<OpenAccount>,
 }
 
-/// A thread's account that does not close.
+/// A thread whose fault counts do not reconcile with the kernel's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenAccount {
     /// The thread.
@@ -140,7 +140,7 @@ pub fn check(tables: &Tables) -> AccountCheck {
 }
 
 impl AccountCheck {
-    /// The largest difference, in one line; `None` if every account closes.
+    /// The largest difference, in one line; `None` if all fault counts reconcile.
     pub fn problem(&self, tables: &Tables) -> Option<String> {
         let worst = self.open.iter().max_by_key(|open| open.difference.unsigned_abs())?;
         let tid = tables.threads.get(worst.thread.index()).map_or(0, |thread| thread.tid);
@@ -149,7 +149,9 @@ impl AccountCheck {
             worst.difference.unsigned_abs(),
             if worst.difference < 0 { "too many" } else { "missing" },
         );
-        Some(format!("account does not close: {count} {what} of thread {tid}{more}"))
+        Some(format!(
+            "fault counts do not reconcile: {count} {what} in thread {tid}{more}"
+        ))
     }
 }
 
@@ -227,7 +229,7 @@ mod tests {
         assert_eq!(found.open, [open(2, -1)]);
         assert_eq!(
             found.problem(&tables).as_deref(),
-            Some("account does not close: 1 too many of thread 3")
+            Some("fault counts do not reconcile: 1 too many in thread 3")
         );
 
         tables.recording.hooks = vec![hook("fentry/fexit handle_mm_fault", None)];

@@ -56,13 +56,13 @@ pub struct FaultFact {
 }
 
 impl FaultFact {
-    /// When it was over; where it is not known how long it took, `start` is that time.
+    /// When it ended; if its latency is unknown, `start` is that time.
     pub fn end(&self) -> Timestamp {
         let latency = self.latency.unwrap_or_default().as_nanos();
         Timestamp(self.start.0.saturating_add(u64::try_from(latency).unwrap_or(u64::MAX)))
     }
 
-    /// It was switched out for a disk, or for somebody else's read.
+    /// Whether it waited for a disk, or for another thread's read.
     pub fn waited(&self) -> bool {
         self.waits.disk.is_some_and(|time| !time.is_zero()) || self.waits.other_read.is_some_and(|time| !time.is_zero())
     }

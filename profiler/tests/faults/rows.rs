@@ -131,7 +131,7 @@ impl Row {
 }
 
 impl Account {
-    /// Asserts that the account closes: seen, lost, filtered and not visible faults add up to the kernel's count.
+    /// Asserts that the fault counts reconcile: seen, lost, filtered and not visible faults add up to the kernel's count.
     #[track_caller]
     pub fn expect_closed(&self) {
         let watched = i128::from(self.seen) + i128::from(self.lost) + i128::from(self.filtered);
@@ -144,7 +144,7 @@ impl Account {
         assert_eq!(
             watched + i128::from(not_visible),
             kernels,
-            "the account does not close: {self:?}"
+            "the fault counts do not reconcile: {self:?}"
         );
         assert!(
             not_visible >= 0,

@@ -1,4 +1,4 @@
-//! What became of one file's pages.
+//! The pages of one file: which were read, mapped and faulted in, and which were wasted.
 
 use rustc_hash::FxHashMap;
 
@@ -8,16 +8,16 @@ use crate::addr::Timestamp;
 use crate::fact::fault::{FaultFact, PageRange, PagesReadFact};
 use crate::fact::{FrameId, StackId, ThreadId};
 
-/// Pages that a fault read, and where its thread was.
+/// Pages that a fault read, with its thread and stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FaultRead {
     /// When the fault began.
     pub time: Timestamp,
-    /// Who read.
+    /// The thread that read.
     pub thread: ThreadId,
-    /// With which stack.
+    /// Its stack.
     pub stack: Option<StackId>,
-    /// Which pages.
+    /// The pages.
     pub pages: PageRange,
 }
 
@@ -34,26 +34,26 @@ pub struct FilePages {
     pub(super) first_fault: Option<Timestamp>,
     /// Mapped around a fault; they were in memory.
     pub around: PageSet,
-    /// In the range around a fault; mapped if they were in memory, which nobody saw: no recorded thread read them.
+    /// In the range around a fault; mapped if they were in memory, which is unknown: no recorded thread read them.
     pub maybe_around: PageSet,
     /// Faulted in.
     pub faulted: PageSet,
-    /// Who read what is in `read_by_faults`, in the order in which it came; only reads of which something was not touched right then.
+    /// The reads behind `read_by_faults`, in order; only those with a page that was not touched right away.
     pub reads: Vec<FaultRead>,
-    /// [`FilePages::spots`], of those few files that have any.
+    /// [`FilePages::spots`]; only few files have any.
     pub(super) read_around_off: Option<Box<FxHashMap<Option<FrameId>, Spot>>>,
-    /// Folios of more than one page, of files that have any.
+    /// Folios of more than one page, if the file has any.
     pub(super) folios: Option<Box<Folios>>,
 }
 
 impl FilePages {
-    /// Pages that faults read and certainly did not map: a lower bound, since what [`FilePages::maybe_mapped`] has is left out.
+    /// Pages that faults read and certainly did not map: a lower bound, since [`FilePages::maybe_mapped`] is left out.
     pub fn wasted(&self) -> PageSet {
         let mapped = [&self.faulted, &self.around, &self.maybe_mapped()];
         self.read_by_faults.without(&mapped)
     }
 
-    /// The same by read: how many pages of each were wasted. A page that was read several times counts for the first one.
+    /// The wasted pages of each read. A page that was read several times counts for the first read.
     pub fn wasted_reads(&self) -> impl Iterator<Item = (FaultRead, u64)> {
         let mut left = self.wasted();
         self.reads.iter().filter_map(move |read| {
@@ -62,15 +62,15 @@ impl FilePages {
         })
     }
 
-    /// Pages that may have been mapped without a fault for them, and whether they were is not known: in the range around a fault, or in the
-    /// folio of a page that was mapped.
+    /// Pages that may or may not have been mapped without a fault of their own: in the range around a fault, or in the folio of a page that
+    /// was mapped.
     pub fn maybe_mapped(&self) -> PageSet {
         let mut maybe = self.in_mapped_folios();
         maybe.union(&self.maybe_around);
         maybe.without(&[&self.faulted, &self.around])
     }
 
-    /// All pages of the folios that hold a page that was, or may have been, mapped. Newer kernels map them at once (`mm/memory.c`: `finish_fault`;
+    /// All pages of the folios with a page that was, or may have been, mapped. Newer kernels map them at once (`mm/memory.c`: `finish_fault`;
     /// `mm/filemap.c`: `filemap_map_pages`), and no tracepoint reports it.
     pub fn in_mapped_folios(&self) -> PageSet {
         let sets = [&self.faulted, &self.around, &self.maybe_around];
@@ -83,13 +83,13 @@ impl FilePages {
         self.read_around_off.iter().flat_map(|spots| spots.iter())
     }
 
-    /// Each of these pages was faulted in or mapped: none can be wasted any more.
+    /// Whether each of these pages was faulted in or mapped: none can be wasted any more.
     pub(super) fn are_touched(&self, pages: PageRange) -> bool {
         let mut all = pages.first..pages.first.saturating_add(u64::from(pages.count));
         all.all(|page| self.faulted.contains(page) || self.around.contains(page))
     }
 
-    /// A fault mapped these pages around itself, as far as they were in memory; what `is_own` says came too late for it.
+    /// Notes that a fault mapped these pages around itself, as far as they were in memory; those of `is_own` arrived too late for it.
     pub(super) fn map_around(&mut self, around: PageRange, is_own: impl Fn(u64) -> bool) {
         for page in pages_of(around).filter(|page| !is_own(*page)) {
             let was_read = self.read_by_faults.contains(page) || self.read_by_calls.contains(page);
@@ -102,20 +102,20 @@ impl FilePages {
         }
     }
 
-    /// The kernel may have mapped these pages around a fault, and did not report which.
+    /// Notes that the kernel may have mapped these pages around a fault, without reporting which.
     pub(super) fn may_map_around(&mut self, window: PageRange, is_own: impl Fn(u64) -> bool) {
         for page in pages_of(window).filter(|page| !is_own(*page)) {
             self.maybe_around.insert(page);
         }
     }
 
-    /// Pages were not in memory before they were read: of the ranges around faults only those `later` can have mapped them.
+    /// Notes that pages were not in memory before they were read: of the ranges around faults, only the `later` ones can have mapped them.
     pub(super) fn were_not_in_memory(&mut self, read: &PagesReadFact, later: &[PageRange]) {
         let kept: Vec<u64> = (later.iter().flat_map(|range| pages_of(*range)))
             .filter(|page| holds(read.pages, *page) && self.maybe_around.contains(*page))
             .collect();
         self.maybe_around.remove_range(read.pages);
-        // What a call read is recorded when its thread does something else; what a fault read is there when that is over.
+        // A call's read is recorded once its thread does something else; a fault's read is complete when the fault ends.
         let set = if read.in_fault {
             &mut self.maybe_around
         } else {
@@ -126,7 +126,7 @@ impl FilePages {
         }
     }
 
-    /// True if it is a new one.
+    /// Notes a fault in a function where reading around was off. True: the function is new.
     pub(super) fn note_spot(&mut self, function: Option<FrameId>, fault: &FaultFact, page: u64, room: bool) -> bool {
         let is_known = self
             .read_around_off

@@ -59,7 +59,7 @@ pub struct Entry {
     pub limit: Option<u64>,
     /// The allowance over the baseline; `None` takes the general one of the budget or the command line.
     pub allow: Option<Allowance>,
-    /// Its line in the budget; `None` for a built-in entry.
+    /// The entry's line in the budget; `None` for a built-in entry.
     pub line: Option<usize>,
 }
 
@@ -191,12 +191,12 @@ impl Parser<'_> {
                 continue;
             };
             if !by.tells(metric) {
-                let told = By::ALL.into_iter().filter(|by| by.tells(metric)).map(By::name);
-                let told: Vec<&str> = told.collect();
-                let (key, told) = (metric.key(), told.join("] or ["));
+                let tables = By::ALL.into_iter().filter(|by| by.tells(metric)).map(By::name);
+                let tables: Vec<&str> = tables.collect();
+                let (key, tables) = (metric.key(), tables.join("] or ["));
                 self.wrong(
                     at,
-                    format!("`{key}` is not available by {}; move it below [{told}]", by.name()),
+                    format!("`{key}` is not available by {}; move it below [{tables}]", by.name()),
                 );
                 continue;
             }
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn everything_that_is_wrong_is_told_by_its_line() {
-        let told = wrong(
+        let errors = wrong(
             "[total]\nfault = 3\nfaults = -1\n[files.x]\n[file.x]\nwall_ms = 1\ncpu_ms = \"2\"\n[thread]\nfaults = 1\n",
         );
         for part in [
@@ -356,7 +356,7 @@ mod tests {
             "line 7: `cpu_ms` must be a number of milliseconds, 0 or more",
             "line 9: `faults` needs the name of a thread: write `[thread.\"NAME\"]`",
         ] {
-            assert!(told.contains(part), "{part}: {told}");
+            assert!(errors.contains(part), "{part}: {errors}");
         }
         assert!(wrong("").contains("limits nothing") && wrong("[total\n").contains("line 1"));
         assert!(wrong("total = 3").contains("write `[total]`"));

@@ -168,10 +168,10 @@ fn a_profile_that_a_browser_can_not_open_is_told() {
     let last = |summary: &Summary| summary.to_string().lines().last().unwrap().to_owned();
     assert_eq!(last(&summary), "profile: /tmp/profile.json.gz, 63.4 MB");
     summary.output_text_bytes = Some(612_000_000);
-    let told = last(&summary);
+    let line = last(&summary);
     assert!(
-        told.ends_with("63.4 MB; 612 MB unpacked, too large for Chromium: `ngmi trim`"),
-        "{told}"
+        line.ends_with("63.4 MB; 612 MB unpacked, too large for Chromium: `ngmi trim`"),
+        "{line}"
     );
 }
 
@@ -286,7 +286,7 @@ fn page_faults_are_told_with_their_files_and_an_account_that_does_not_close() {
     let faults: Vec<&str> = text.lines().filter(|line| line.starts_with("faults:")).collect();
     let expected = [
         "faults:  12,345 (312 major, 298 waited 1.93 s for disk), 1 failed",
-        "faults:  account does not close: 11 missing of thread 100",
+        "faults:  fault counts do not reconcile: 11 missing in thread 100",
     ];
     assert_eq!(faults, expected);
     summary.faults.as_mut().unwrap().failed = 0;
@@ -313,7 +313,7 @@ fn the_hottest_functions_give_way_where_ten_lines_are_full() {
     let text = summary.to_string();
     assert_eq!(text.lines().count(), 10, "{text}");
     assert!(
-        text.contains("hottest:") && text.contains("profile:") && text.contains("does not close"),
+        text.contains("hottest:") && text.contains("profile:") && text.contains("do not reconcile"),
         "{text}"
     );
 }
