@@ -1,4 +1,4 @@
-//! What a recording says of a file's pages against what the kernel mapped, by its own pagemap and smaps.
+//! Compares what a recording shows of a file's pages with what the kernel mapped, by its pagemap and smaps.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -20,23 +20,23 @@ in_each_tier!(
 in_each_tier!(alone: other_file_systems, huge_pages_of_a_tmpfs);
 
 const PAGE: u64 = 4096;
-/// Of each of the oracle's files.
+/// Pages of each of the oracle's files.
 const PAGES: u64 = 2048;
 
-/// What the oracle knows of a file, in pages.
+/// What the oracle knows about a file, in pages.
 #[derive(Debug, Clone, Deserialize)]
 struct Kernel {
     kind: String,
     pattern: String,
     /// Mapped by any of its processes.
     mapped: u64,
-    /// Of those mapped, in folios of several pages.
+    /// Mapped pages in folios of several pages.
     large: u64,
-    /// Why the kernel mapped it otherwise.
+    /// Why the kernel did not map it as requested.
     refused: Option<String>,
 }
 
-/// The part of `ngmi faults --json` that is about pages.
+/// The part of `ngmi faults --json` about pages.
 #[derive(Debug, Deserialize)]
 struct Report {
     pages: Vec<Pages>,
@@ -65,7 +65,7 @@ struct Finding {
     cause: String,
 }
 
-/// A file with both sides of the story; the recording's is that of the log or of the profile.
+/// A file as the kernel and the recording (log or profile) show it.
 #[derive(Debug)]
 struct Told {
     kernel: Kernel,
@@ -73,7 +73,7 @@ struct Told {
     findings: Vec<String>,
 }
 
-/// Records the oracle once, with a file of each of these kinds and patterns. `None`: it can't do its part here, and the test is counted as skipped.
+/// Records the oracle once, with a file of each of these kinds and patterns. `None`: it can't run here, and the test counts as skipped.
 fn record(tier: Tier, folder: &Path, files: &[&str]) -> Option<Vec<Told>> {
     let arguments = [&[folder.to_str().unwrap()], files].concat();
     let outcome = recorder(tier, "all")
@@ -93,8 +93,8 @@ fn record(tier: Tier, folder: &Path, files: &[&str]) -> Option<Vec<Told>> {
         }
         let sides = [&log, &profile].map(|report| told_by(report, &kernel));
         let sums = sides.each_ref().map(|told| told.pages.sums());
-        // What a call read is in the log when its thread does something else, and in the profile when it was read.
-        let is_at_once = ["threads", "crowd"].contains(&kernel.kind.as_str());
+        // A call's read is in the log once its thread does something else, and in the profile when it happened.
+        let is_at_once = ["threads", "concurrent"].contains(&kernel.kind.as_str());
         assert!(is_at_once || sums[0] == sums[1], "the log and the profile: {sides:?}");
         sides
     };
@@ -123,12 +123,12 @@ fn read(file: &Path) -> Report {
     serde_json::from_str(&outcome.stdout).unwrap()
 }
 
-/// The kernel maps pages for a system call there.
+/// Whether the kernel maps the pages of this kind for a system call, not for faults.
 fn is_mapped_unseen(kind: &str) -> bool {
     ["populate", "advised", "locked"].contains(&kind)
 }
 
-/// What was called wasted was not mapped, and what was mapped is within the bounds that the recording gives.
+/// Asserts that wasted pages were not mapped, and that the mapped pages are within the recording's bounds.
 fn expect_bounds(tier: Tier, folder: &Path, files: &[&str]) -> Vec<Told> {
     let told = record(tier, folder, files).unwrap_or_default();
     for one in &told {
@@ -136,7 +136,7 @@ fn expect_bounds(tier: Tier, folder: &Path, files: &[&str]) -> Vec<Told> {
         let unmapped = (PAGES - kernel.mapped) * PAGE;
         assert!(pages.wasted_bytes.is_none_or(|wasted| wasted <= unmapped), "{one:?}");
         assert!(pages.faulted_bytes <= kernel.mapped * PAGE, "{one:?}");
-        // Nothing says how large the folios are that were in memory before.
+        // The size of folios that were already in memory is unknown.
         let is_open_ended = kernel.kind.starts_with("warm") && kernel.large > 0;
         if tier == Tier::Perf || is_mapped_unseen(&kernel.kind) || is_open_ended || pages.wasted_bytes.is_none() {
             continue;
@@ -193,15 +193,15 @@ fn part_of_the_file_touched(tier: Tier) {
     expect_bounds(tier, scratch().path(), &files);
 }
 
-/// One maps what another one reads, at the same time.
+/// One thread or process maps what another one reads, at the same time.
 fn one_file_in_several_threads_and_processes(tier: Tier) {
     let files = [
         "threads:all",
         "threads:half",
         "threads:scattered",
-        "crowd:all",
-        "crowd:half",
-        "crowd:scattered",
+        "concurrent:all",
+        "concurrent:half",
+        "concurrent:scattered",
     ];
     expect_bounds(tier, scratch().path(), &files);
 }
@@ -236,7 +236,7 @@ struct Mounted {
 }
 
 impl Mounted {
-    /// In a file. `None`: this machine can't make or mount one.
+    /// Creates it in a file. `None`: this machine can't create or mount one.
     fn in_file(kind: &str) -> Option<Self> {
         let image = |folder: &Path| {
             let image = folder.join("image");
@@ -253,7 +253,7 @@ impl Mounted {
         std::fs::create_dir(&place).unwrap();
         let arguments = arguments(folder.path());
         if !arguments.is_some_and(|arguments| ends_well(Command::new("mount").args(arguments).arg(&place))) {
-            skip::skip(&format!("no {what} can be made and mounted here"));
+            skip::skip(&format!("no {what} can be created and mounted here"));
             return None;
         }
         Some(Self { place, _folder: folder })

@@ -217,7 +217,7 @@ fn a_name_that_nothing_has_is_an_error_that_says_what_to_type() {
     let (tables, facts) = facts(10);
     let view = View::new(&tables, &facts);
     let selection = Selection {
-        threads: vec!["nobody".into()],
+        threads: vec!["absent".into()],
         ..Selection::default()
     };
     let error = Selector::new(&view, &selection).unwrap_err().to_string();

@@ -96,7 +96,7 @@ static void touch(size_t page) {
     (void)*at;
 }
 
-// The part of the pattern that falls to one of `crowd`: windows of 16 pages in turn, so that no window is another one's.
+// Touches the share of number `one` of `crowd`: windows of 16 pages in turn, so no window belongs to two.
 static void touch_part(size_t one, size_t crowd) {
     size_t step = is(pattern, "sparse") ? 64 : 1, last = is(pattern, "half") ? PAGES / 2 : PAGES;
     if (is(pattern, "scattered")) {
@@ -148,8 +148,8 @@ static void examine(const char *folder) {
     *large = 0;
     if (is(kind, "threads"))
         touch_in_threads();
-    else if (is(kind, "processes") || is(kind, "crowd"))
-        touch_in_processes(is(kind, "crowd"), large);
+    else if (is(kind, "processes") || is(kind, "concurrent"))
+        touch_in_processes(is(kind, "concurrent"), large);
     else
         touch_part(0, 1);
     size_t count = mark_mapped(large), rss = resident_set();
