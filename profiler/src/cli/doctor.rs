@@ -46,7 +46,10 @@ fn table(found: &Doctor) -> Result<()> {
         .max()
         .unwrap_or(0)
         .clamp(4, 36);
-    out(format_args!("{bold}{:<8} {:<width$} status{bold:#}", "noun", "hook"))?;
+    out(format_args!(
+        "{bold}{:<8} {:<width$} status{bold:#}",
+        "category", "hook"
+    ))?;
     for row in &found.rows {
         self::row(row, width)?;
     }

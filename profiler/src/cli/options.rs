@@ -146,7 +146,7 @@ impl TryFrom<args::Record> for RecordOptions {
             bail!("--firefox-jit requires a command: a running process can't be made to write names");
         }
         if args.exact_touch && args.faults == args::FaultsArg::Off {
-            bail!("--exact-touch needs page faults, and --faults off records none; drop one of them");
+            bail!("--exact-touch requires page faults, but --faults off records none; drop one of them");
         }
         let page_cache = page_cache(args.cold, args.warm, args.cold_file, &target)?;
         Ok(Self {

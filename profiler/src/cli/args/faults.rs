@@ -16,7 +16,7 @@ use crate::fact::fault::FaultClass;
                   Names may be patterns with * and ?. Repeating an option matches any of its values; different options must all match."
 )]
 pub struct Faults {
-    /// A profile, or an event log (with every fault, exactly)
+    /// A profile, or an event log (which lists every fault exactly)
     #[arg(value_name = "RECORDING", default_value = "profile.json.gz")]
     pub input: PathBuf,
     /// Only pages of this file (base name or path)
@@ -37,10 +37,10 @@ pub struct Faults {
     /// Only faults with this function anywhere in the stack
     #[arg(long, value_name = "NAME")]
     pub under: Vec<String>,
-    /// Only faults from this time on, since the start of the recording
+    /// Only faults at or after this time, counted from the start of the recording
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub from: Option<String>,
-    /// Only faults before this time, since the start of the recording
+    /// Only faults before this time, counted from the start of the recording
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub to: Option<String>,
     /// Only faults that the kernel counts as major

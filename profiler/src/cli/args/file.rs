@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, TypedValueParser as _};
 
-/// Parser of a path, without `-`, which other subcommands take for standard output.
+/// Parser for any path except `-`, which means standard output in other subcommands.
 pub fn file() -> impl clap::builder::TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
         if path == Path::new("-") {

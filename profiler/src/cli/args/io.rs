@@ -14,7 +14,7 @@ use crate::fact::request::Operation;
                   ngmi io firefox.events --process 'kworker*' --operation write\n  ngmi io firefox.events --device vda --csv > requests.csv\n\n\
                   Names may be patterns with * and ?. Repeating an option matches any of its values; different options must all match.")]
 pub struct Io {
-    /// A profile, or an event log (with every request, exactly)
+    /// A profile, or an event log (which lists every request exactly)
     #[arg(value_name = "RECORDING", default_value = "profile.json.gz")]
     pub input: PathBuf,
     /// Only this device
@@ -38,10 +38,10 @@ pub struct Io {
     /// Only this operation
     #[arg(long = "operation", value_name = "OPERATION", value_delimiter = ',', value_parser = operation())]
     pub operations: Vec<Operation>,
-    /// Only requests from this time on, since the start of the recording
+    /// Only requests at or after this time, counted from the start of the recording
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub from: Option<String>,
-    /// Only requests before this time, since the start of the recording
+    /// Only requests before this time, counted from the start of the recording
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub to: Option<String>,
     /// Rows per table

@@ -9,7 +9,7 @@ use clap::Args;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  ngmi load\n  ngmi load firefox.json.gz --no-open\n  ngmi load --profiler-url http://localhost:4242\n\n\
-                  The server answers only the profiler's page, and only with the random token from the link."
+                  The server answers only the profiler's page, and only requests with the random token from the link."
 )]
 pub struct Load {
     /// The profile to open

@@ -22,7 +22,7 @@ pub struct Maps {
     /// Print JSON, with all fields and build ids
     #[arg(long)]
     pub json: bool,
-    /// How to read the mappings, for comparison or to do as on an older kernel
+    /// How to read the mappings, for comparison or to emulate an older kernel
     #[arg(long, hide = true)]
     pub way: Option<Way>,
 }

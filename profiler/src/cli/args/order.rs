@@ -15,7 +15,7 @@ use crate::report::order::Format;
                   Functions that never ran keep their order, after the others."
 )]
 pub struct Order {
-    /// A profile, or an event log (with every fault)
+    /// A profile, or an event log (which lists every fault)
     #[arg(value_name = "RECORDING", default_value = "profile.json.gz")]
     pub input: PathBuf,
     /// The program or library: a path, or a name in the recording; an unstripped copy with the same

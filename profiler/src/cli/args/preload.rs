@@ -13,7 +13,7 @@ use clap::{Args, Subcommand};
                   ngmi preload run firefox.preload -- firefox\n  ngmi preload run --dry-run firefox.preload"
 )]
 pub struct Preload {
-    /// A profile, or an event log (complete), of a cold start
+    /// A profile or event log of a cold start (only an event log is complete)
     #[arg(value_name = "RECORDING", default_value = "profile.json.gz")]
     pub input: PathBuf,
     /// Output file; default: standard output (`-`)
@@ -23,7 +23,7 @@ pub struct Preload {
     /// recording's own reads
     #[arg(long, value_name = "BYTES")]
     pub gap: Option<u64>,
-    /// Read pages together that are needed within this time
+    /// Read pages together if they are needed within this time
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub within: Option<String>,
     /// What to do with a list.
@@ -47,7 +47,7 @@ pub enum PreloadAction {
 pub struct PreloadRun {
     /// The list
     pub list: PathBuf,
-    /// Run and read nothing: show what would be read, and what has changed
+    /// Run and read nothing; only show what would be read and what has changed
     #[arg(long, conflicts_with = "command")]
     pub dry_run: bool,
     /// The program and its arguments

@@ -27,7 +27,7 @@ pub struct Share {
     /// With --sanitize: keep this name where it is not part of a home folder (repeatable)
     #[arg(long = "keep-name", value_name = "NAME", requires = "sanitize")]
     pub keep_names: Vec<String>,
-    /// List the profiles that were shared from here
+    /// List the profiles that you shared from this machine
     #[arg(long, conflicts_with_all = ["yes", "sanitize"])]
     pub list: bool,
     /// Delete the profile that was shared under this link

@@ -10,13 +10,13 @@ use clap::Args;
 #[command(
     after_help = "Examples:\n  ngmi smaps 1234\n  sudo ngmi smaps 1234 --tree --csv > memory.csv\n  ngmi smaps $$ --with profile.json.gz\n  \
                   ngmi smaps profile.json.gz\n\n\
-                  Sections and PSS: only root sees the share of pages that other processes map, too."
+                  Only root sees exact sections and PSS of pages that other processes map, too."
 )]
 pub struct Smaps {
-    /// A process id; or a profile or event log, for the memory that it recorded
+    /// A process id; or a profile or event log, to show the memory in it
     #[arg(value_name = "PID|RECORDING")]
     pub what: OsString,
-    /// Include its descendants
+    /// Include the descendants of the process
     #[arg(long)]
     pub tree: bool,
     /// Show which functions touched the pages, according to this profile or event log

@@ -18,10 +18,10 @@ pub struct Trim {
     /// Output file (standard output, `-`, is not supported)
     #[arg(short, long, value_name = "FILE", value_parser = super::file::file())]
     pub output: PathBuf,
-    /// Keep what is from this time on, since the start of the recording
+    /// Start of the time range to keep, counted from the start of the recording
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub from: Option<String>,
-    /// Keep what is before this time, since the start of the recording
+    /// End of the time range to keep, counted from the start of the recording
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub to: Option<String>,
     /// Keep this process (id, name, or name of the main thread; repeatable)

@@ -16,7 +16,7 @@ use crate::fact::WaitReason;
                   Names may be patterns with * and ?. Repeating an option matches any of its values; different options must all match."
 )]
 pub struct Waits {
-    /// A profile, or an event log (with every wait, exactly)
+    /// A profile, or an event log (which lists every wait exactly)
     #[arg(value_name = "RECORDING", default_value = "profile.json.gz")]
     pub input: PathBuf,
     /// Only this process (id or name)
@@ -37,10 +37,10 @@ pub struct Waits {
     /// Only waits with this function anywhere in the stack
     #[arg(long, value_name = "NAME")]
     pub under: Vec<String>,
-    /// Only waits that began at this time or later, since the start of the recording
+    /// Only waits that began at or after this time, counted from the start of the recording
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub from: Option<String>,
-    /// Only waits that began before this time, since the start of the recording
+    /// Only waits that began before this time, counted from the start of the recording
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub to: Option<String>,
     /// Only waits of at least this duration

@@ -17,12 +17,12 @@ pub(super) fn off_cpu(text: &str) -> Result<OffCpu> {
     let time = text.strip_prefix(">=").unwrap_or(text).trim();
     let (number, unit) = parts(time);
     let Some(scale) = scale(unit).filter(|_| !unit.is_empty()) else {
-        bail!("--off-cpu {text}: give all, off, or a time with its unit such as 100us, 1ms or 0.5s");
+        bail!("--off-cpu {text}: expected `all`, `off`, or a time with its unit, such as 100us, 1ms or 0.5s");
     };
     let value: f64 = number
         .parse()
         .ok()
-        .with_context(|| format!("--off-cpu {text}: invalid number: {number}"))?;
+        .with_context(|| format!("--off-cpu {text}: invalid number: `{number}`"))?;
     let ns = value * scale;
     if !(0.0..=4e9).contains(&ns) {
         bail!("--off-cpu {text}: give a time up to 4s");
@@ -56,7 +56,7 @@ pub fn in_seconds(text: &str) -> Option<f64> {
     Some(value * scale(unit)? / 1e9)
 }
 
-/// A whole number from `low` to `high`; `what` names the option.
+/// Parses a whole number from `low` to `high`; `what` names the option.
 pub(super) fn number(text: &str, what: &str, low: u32, high: u32) -> Result<u32> {
     let value: u64 = text
         .parse()
@@ -67,7 +67,7 @@ pub(super) fn number(text: &str, what: &str, low: u32, high: u32) -> Result<u32>
     }
 }
 
-/// How long to record: 1 ms to a year.
+/// Parses the duration of a recording, 1 ms to a year.
 pub(super) fn seconds(text: &str) -> Result<Duration> {
     let value = in_seconds(text).with_context(|| {
         format!("duration (-d) is `{text}`; give seconds, as in `-d 10`, or a unit, as in `-d 500ms`")
