@@ -1,4 +1,4 @@
-//! Counts with their nouns: `1 thread`, `1,234 threads`; and losses as a sentence names them.
+//! Counts with their nouns: `1 thread`, `1,234 threads`; and losses as phrases.
 
 use profiler_common::Loss;
 
@@ -15,13 +15,13 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// The count and its noun, which takes an `s` (or `es` after a hiss; `y` becomes `ies` after a consonant):
+/// The count and its noun, which takes an `s` (or `es` after a sibilant; `y` becomes `ies` after a consonant):
 /// `1 process`, `2 processes`.
 pub fn counted(number: u64, noun: &str) -> String {
     format!("{} {}", count(number), agreeing(number, noun))
 }
 
-/// The noun alone, as the count wants it.
+/// The noun alone, in the singular or plural as the count requires.
 pub fn agreeing(number: u64, noun: &str) -> String {
     if number == 1 {
         return noun.to_owned();
@@ -33,7 +33,7 @@ pub fn agreeing(number: u64, noun: &str) -> String {
     }
 }
 
-/// What follows the named one of several: `, and 3 more threads`; empty if there are no others.
+/// The end of a list that names one item of several: `, and 3 more threads`; empty if there are no others.
 pub fn and_more(others: usize, noun: &str) -> String {
     let others = others as u64;
     if others == 0 {

@@ -84,7 +84,7 @@ fn machine(name: &str, refused: Option<String>, remedy: &str) -> HookStatus {
     row("machine", name, refused, remedy)
 }
 
-/// One check.
+/// The row of one check.
 pub fn row(noun: &str, name: &str, refused: Option<String>, remedy: &str) -> HookStatus {
     let remedy = refused.is_some().then(|| remedy.to_owned());
     HookStatus {
@@ -161,7 +161,7 @@ fn rate() -> HookStatus {
     let highest = machine::highest_rate();
     let refused = highest
         .filter(|&highest| highest < USUAL_RATE)
-        .map(|_| format!("usually {USUAL_RATE}"));
+        .map(|_| format!("below the default rate of {USUAL_RATE}"));
     let name = highest.map_or("unknown".to_owned(), |highest| highest.to_string());
     let remedy = format!("`sudo sysctl kernel.perf_event_max_sample_rate={USUAL_RATE}`");
     machine(&format!("at most {name} samples per second"), refused, &remedy)
@@ -185,7 +185,7 @@ pub fn missing_field(field: &str) -> HookStatus {
         "task",
         &format!("kernel field {field}"),
         refused,
-        "report the kernel's version: the field may have another name",
+        "report the kernel version: the field may have another name",
     )
 }
 
@@ -195,7 +195,7 @@ pub fn walker(refused: Option<String>) -> HookStatus {
         "sample",
         "unwind tables in the kernel",
         refused,
-        "no action needed: stacks are copied and unwound afterwards, as far as the copy reaches",
+        "no action needed: stacks are copied and unwound later, as far as the copy reaches",
     )
 }
 
@@ -205,11 +205,11 @@ pub fn kernel_symbols() -> (Option<KernelAddresses>, HookStatus) {
         Ok(Some(kernel)) => (Some(kernel), None),
         Ok(None) => (
             None,
-            Some("the kernel hides its addresses: kernel frames are left out".to_owned()),
+            Some("the kernel hides its addresses, so kernel frames are left out".to_owned()),
         ),
         Err(error) => (
             None,
-            Some(format!("/proc/kallsyms: {error}: kernel frames are left out")),
+            Some(format!("/proc/kallsyms: {error}; kernel frames are left out")),
         ),
     };
     (
@@ -227,7 +227,7 @@ pub fn kernel_symbols() -> (Option<KernelAddresses>, HookStatus) {
 pub fn mapping_query() -> HookStatus {
     let refused = match maps::kernel_has_query() {
         Ok(true) => None,
-        Ok(false) => Some("it needs kernel 6.11 or newer".to_owned()),
+        Ok(false) => Some("kernel 6.11 or newer is needed".to_owned()),
         Err(error) => Some(error.to_string()),
     };
     row(

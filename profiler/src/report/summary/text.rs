@@ -113,7 +113,7 @@ impl Summary {
             let module = function
                 .module
                 .as_ref()
-                // A function without a name is called by its module and offset already.
+                // The name of a function without a symbol already contains its module.
                 .filter(|module| !function.function.starts_with(&format!("{module} + ")))
                 .map_or(String::new(), |module| format!(" ({})", fit_middle(module, 24)));
             let width = WIDTH.saturating_sub(columns(&head) + columns(&module));
@@ -171,9 +171,9 @@ impl Summary {
         let sums = sums.map(|(folded, what)| format!("{what} aggregated: {}", count(folded)));
         let together = (self.threads_together > 0).then(|| {
             format!(
-                "threads merged: {} in {} shared rows",
+                "threads merged: {} in {}",
                 count(self.threads_together),
-                self.shared_rows
+                counted(self.shared_rows, "shared row")
             )
         });
         let parts = samples
