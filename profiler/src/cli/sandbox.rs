@@ -89,7 +89,7 @@ pub fn status() -> HookStatus {
     let why = "subcommands that read recordings could write to any of your files if a crafted recording exploited them";
     let remedy = "use a kernel from 5.13 on, with landlock in its `lsm=`; in a container, allow it";
     HookStatus {
-        noun: "wall".to_owned(),
+        noun: "sandbox".to_owned(),
         hook: "landlock".to_owned(),
         refused: (!has_it).then(|| why.to_owned()),
         remedy: (!has_it).then(|| remedy.to_owned()),
