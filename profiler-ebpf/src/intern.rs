@@ -1,7 +1,7 @@
-//! Each distinct stack is sent once: what was sent is remembered by its key.
+//! Sends each distinct stack once: sent stacks are remembered by their keys.
 //!
-//! The memory is a table with two places for each key: [`profiler_common::sent`]. A key that finds both taken drives the older one out, and that stack
-//! is sent again when it comes back; whoever reads the log sees how often.
+//! The memory is a table with two places for each key: [`profiler_common::sent`]. A key that finds both taken replaces the older one, and that stack
+//! is sent again when it reappears; readers of the log see how often.
 
 use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::generated::bpf_get_stack;
@@ -13,8 +13,8 @@ use crate::emit::{At, lose, output};
 use crate::maps::{SENT, config};
 use crate::walk::{self, Walk, absorb};
 
-/// The key of the user stack that `walk` holds, sent if it was not before. 0: there is no room for it in the ring, or
-/// it has no frame.
+/// The key of the user stack that `walk` holds, sent if it was not before. 0: the ring has no space for it, or it
+/// has no frame.
 ///
 /// # Safety
 /// `walk` must come from [`crate::walk::acquire`].
@@ -41,7 +41,7 @@ pub unsafe fn user_stack(walk: *mut Walk, at: At) -> u64 {
 /// The key of the kernel stack of the running thread, sent if it was not before. 0: as [`user_stack`].
 ///
 /// # Safety
-/// As [`user_stack`]. What the walk held before is lost.
+/// As [`user_stack`]. The walk's previous contents are lost.
 #[inline(always)]
 pub unsafe fn kernel_stack(walk: *mut Walk, ctx: &impl EbpfContext, at: At) -> u64 {
     const SIZE: u32 = (MAX_KERNEL_FRAMES * 8) as u32;

@@ -18,15 +18,15 @@ use crate::names::NAMED_PLACES;
 use crate::wait::{SITES_PLACES, Site};
 use crate::walk::{WALKS_PER_CPU, Walk};
 
-/// Task events: small, of their own, so that no storm of samples drops a birth.
+/// Task events: small, in a separate ring, so that no burst of samples drops a birth.
 #[map]
 pub static TASKS: RingBuf = RingBuf::with_byte_size(1 << 20, 0);
 
-/// Bytes that this CPU has put into [`BULK`] since it rang.
+/// Bytes that this CPU has put into [`BULK`] since it last woke the recorder.
 #[map]
 pub static SINCE_DOORBELL: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 
-/// Everything else. User space sets the size.
+/// All other records. User space sets the size.
 #[map]
 pub static BULK: RingBuf = RingBuf::with_byte_size(16 << 20, 0);
 
@@ -34,11 +34,11 @@ pub static BULK: RingBuf = RingBuf::with_byte_size(16 << 20, 0);
 #[map]
 pub static THREADS: HashMap<u64, ThreadState> = HashMap::with_max_entries(1 << 16, 0);
 
-/// Threads that are to be recorded, by tid, until they are first seen. User space sets the size.
+/// Threads to be recorded, by tid, until they are first seen. User space sets the size.
 #[map]
 pub static WANTED: HashMap<u32, Wanted> = HashMap::with_max_entries(1 << 16, 0);
 
-/// How many were wanted, and met: [`profiler_common::scope::WANTED`].
+/// How many threads were wanted, and how many of these were seen: [`profiler_common::scope::WANTED`].
 #[map]
 pub static WANTED_COUNTS: Array<u64> = Array::with_max_entries(2, 0);
 
@@ -46,11 +46,11 @@ pub static WANTED_COUNTS: Array<u64> = Array::with_max_entries(2, 0);
 #[map]
 pub static BOUNDS: Array<u64> = Array::with_max_entries(2, 0);
 
-/// When the running thread was switched in on this CPU; 0: it ran already when the programs were attached.
+/// When the running thread was switched in on this CPU; 0: it already ran when the programs were attached.
 #[map]
 pub static SWITCHED_IN: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 
-/// What the iterator over tasks writes, before it does.
+/// What the iterator over tasks is about to write.
 #[map]
 pub static ASLEEP: PerCpuArray<Asleep> = PerCpuArray::with_max_entries(1, 0);
 
@@ -66,11 +66,11 @@ pub static WALKS: PerCpuArray<Walk> = PerCpuArray::with_max_entries(WALKS_PER_CP
 #[map]
 pub static LAST_WALKS: Array<LastWalk> = Array::with_max_entries(profiler_common::last_walk::LAST_WALKS, 0);
 
-/// A piece of the stack that each CPU is looking at. User space sets the size.
+/// The piece of the stack that each CPU compares. User space sets the size.
 #[map]
 pub static PIECES: Array<Piece> = Array::with_max_entries(1, 0);
 
-/// Mappings that faults were in lately, by CPU. User space sets the size.
+/// Mappings in which faults occurred recently, by CPU. User space sets the size.
 #[map]
 pub static KNOWN_VMAS: Array<KnownVmas> = Array::with_max_entries(1, 0);
 
@@ -82,7 +82,7 @@ pub static SENT: Array<u64> = Array::with_max_entries(profiler_common::sent::PLA
 #[map]
 pub static NAMED: Array<u64> = Array::with_max_entries(NAMED_PLACES, 0);
 
-/// Stacks of waits that were looked at: [`crate::wait`].
+/// Stacks of waits that were walked: [`crate::wait`].
 #[map]
 pub static SITES: PerCpuArray<Site> = PerCpuArray::with_max_entries(SITES_PLACES, 0);
 
@@ -98,12 +98,12 @@ pub static IN_FLIGHT: HashMap<u32, u64> = HashMap::with_max_entries(1 << 8, 0);
 #[map]
 pub static SPACES: HashMap<u64, u64> = HashMap::with_max_entries(1 << 16, 0);
 
-/// How often user space has replaced or removed what is in [`SPACES`], counted from 1, and then: what is there stays while this does. User space
+/// How often user space has replaced or removed an entry of [`SPACES`], counted from 1, after the change: entries stay while this number does. User space
 /// writes through its own mapping.
 #[map]
 pub static SPACES_CHANGED: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
-/// Code ranges: runs of neighbours. User space sets the size and writes through its own mapping.
+/// Code ranges: runs of adjacent ones. User space sets the size and writes through its own mapping.
 #[map]
 pub static RANGES: Array<CodeRange> = Array::with_max_entries(1 << 16, BPF_F_MMAPABLE);
 
@@ -122,8 +122,8 @@ static ABI: u32 = profiler_common::ABI_VERSION;
 #[unsafe(no_mangle)]
 pub static CONFIG: Config = Config::NOTHING;
 
-/// One field of the configuration. Read as volatile: the compiler sees `NOTHING`, the verifier those of user
-/// space, as constants, so that a switched-off branch costs nothing.
+/// One field of the configuration. Read as volatile: the compiler sees `NOTHING`, the verifier the values of user
+/// space, as constants, so that a disabled branch costs nothing.
 macro_rules! config {
     ($field:ident) => {
         $crate::maps::volatile(&$crate::maps::CONFIG.$field)

@@ -1,6 +1,6 @@
 //! The names of files, each sent once.
 //!
-//! A file's own numbers do not stand for its name: it may be renamed, and on overlays, whose inodes have no generation, the next file gets
+//! A file's own numbers do not identify its name: it may be renamed, and on overlays, whose inodes have no generation, the next file reuses
 //! its number at once. So records refer to a key of file and path together.
 
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
@@ -17,7 +17,7 @@ use crate::walk;
 const NAME: usize = 256;
 const HEAD: usize = size_of::<FileNameHead>();
 
-/// Notes the file's name as that which it has now, and sends it, unless it was sent.
+/// Stores the key of the file's current name, and sends the name if it was not sent before.
 #[inline(always)]
 pub fn tell(file: &mut OpenFile, name: Option<Dentry>, at: At) {
     if !has_name(file) {
@@ -51,28 +51,28 @@ pub fn tell(file: &mut OpenFile, name: Option<Dentry>, at: At) {
     }
 }
 
-/// The file that a descriptor of the task refers to; its name is sent, unless it was.
+/// The file that a descriptor of the task refers to; its name is sent if it was not before.
 #[inline(always)]
 pub fn tell_open(task: Task, descriptor: u64, at: At) -> Option<OpenFile> {
-    // A descriptor is an int: the rest of the argument's register is anything.
+    // A descriptor is an int: the rest of the argument's register is arbitrary.
     let (inode, name) = task.open_file(descriptor & 0xffff_ffff)?;
     let mut file = inode.describe()?;
     tell(&mut file, Some(name), at);
     Some(file)
 }
 
-/// Places in the table of names that were sent, a power of two.
+/// Capacity of the table of names that were sent, a power of two.
 pub const NAMED_PLACES: u32 = 1 << 15;
 
-/// Sends the name of a file, whose directory entry is at `name`, in a record that the frames of the walk of this number begin with. 0: the ring
+/// Sends the name of a file, whose directory entry is at `name`, in a record that is built in the frames of the walk of this number. 0: the ring
 /// was full.
 ///
-/// Exported, so that the verifier looks at it once.
+/// Exported, so that the verifier checks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn send_file_name(level: u32, name: u64) -> u32 {
     let Some(walk) = WALKS.get_ptr_mut(level) else { return 0 };
-    // SAFETY: this CPU's walk, of the program that called; the frames have room for the head, all names, and one more.
+    // SAFETY: this CPU's walk, of the program that called; the frames have space for the head, all names, and one more.
     unsafe {
         let record = (&raw mut (*walk).frames).cast::<u8>();
         let mut len = 0_usize;

@@ -1,15 +1,15 @@
-//! A stretch that no other thread takes the CPU in.
+//! A section in which no other thread takes the CPU.
 //!
-//! Programs on entry and exit of functions may be preempted, and on newer kernels those on tracepoints too; while one is, the kernel skips it for whoever runs on that CPU
-//! meanwhile. `bpf_preempt_disable` and `bpf_preempt_enable` are no helpers with a number but functions of the kernel (6.10 and later), which
-//! aya can't call: user space writes their ids over the calls below, or nothing where they are absent or of no use
+//! Programs on entry and exit of functions may be preempted, and on newer kernels those on tracepoints too; while one is, the kernel skips it for any thread that runs on that CPU
+//! meanwhile. `bpf_preempt_disable` and `bpf_preempt_enable` are not numbered helpers but functions of the kernel (6.10 and later), which
+//! aya can't call: user space writes their ids over the calls below, or nothing where they are absent or useless
 //! (profiler/src/capture/preempt.rs).
 
 use core::mem::transmute;
 
 use profiler_common::preempt::{DISABLE, ENABLE};
 
-/// Ends the stretch when it is dropped.
+/// Ends the section when it is dropped.
 pub struct Held;
 
 impl Held {

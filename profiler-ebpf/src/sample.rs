@@ -9,7 +9,7 @@ use crate::emit::{self, lose, now};
 use crate::kernel::Task;
 use crate::{scope, stack, switch};
 
-/// Runs on each CPU at the sampling rate, whoever is running.
+/// Runs on each CPU at the sampling rate, whatever thread is running.
 #[perf_event]
 pub fn sample(ctx: PerfEventContext) -> u32 {
     let task = Task::current();

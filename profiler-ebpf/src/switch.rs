@@ -26,7 +26,7 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     let preempted = ctx.arg::<u64>(0) & 1 != 0;
     let is_within = scope::is_within(time);
     if let Some(state) = scope::also_hidden(previous) {
-        // A process that hides itself is recorded no more.
+        // A process that hides itself is no longer recorded.
         let hides = config!(hides) == HIDES_ALWAYS && previous.is_hidden();
         // SAFETY: the thread is on this CPU, so only programs on this CPU use its entry.
         unsafe {
@@ -55,13 +55,13 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-/// When the running thread was switched in on this CPU; 0: it ran already when the programs were attached.
+/// When the running thread was switched in on this CPU; 0: it already ran when the programs were attached.
 #[inline(always)]
 pub fn switched_in() -> u64 {
     SWITCHED_IN.get(0).copied().unwrap_or(0)
 }
 
-/// Adds what the thread ran, which is switched out: since this CPU switched it in at `from`, or, where that was not shown, what the kernel itself counted.
+/// Adds the time that the thread, which is switched out, ran: since this CPU switched it in at `from`, or, where that was not shown, by the kernel's own count.
 ///
 /// # Safety
 /// `state` must be the entry of `task`, the current thread.
@@ -78,7 +78,7 @@ unsafe fn add_run(state: *mut ThreadState, task: Task, from: u64, time: u64) {
     }
 }
 
-/// Adds what a thread ran until the recording ended, which is switched out after that.
+/// Adds the time until the end of the recording that a thread ran, which is switched out after that.
 ///
 /// # Safety
 /// `state` must be the entry of the current thread.
@@ -93,7 +93,7 @@ unsafe fn add_last_run(state: *mut ThreadState, from: u64, time: u64) {
     }
 }
 
-/// What of a run from `from` to `time` counts.
+/// The part of a run from `from` to `time` that counts.
 ///
 /// # Safety
 /// `state` must be an entry of the threads.
@@ -104,7 +104,7 @@ unsafe fn run(state: *const ThreadState, from: u64, time: u64) -> u64 {
     time.min(scope::end()).saturating_sub(from.max(since))
 }
 
-/// Adds what the kernel counted of the thread since the last switch-out that it showed.
+/// Adds the kernel's count of the thread's time since the last switch-out that was shown.
 ///
 /// # Safety
 /// `state` must be the entry of `task`, which is switched in or out here.
@@ -118,7 +118,7 @@ pub unsafe fn add_unseen(state: *mut ThreadState, task: Task) {
     }
 }
 
-/// By what was shown the thread still waits, although it runs: its switch-in was not.
+/// Whether the thread seems to wait, although it runs: its switch-in was not shown.
 ///
 /// # Safety
 /// `state` must be the current thread's entry.
@@ -128,7 +128,7 @@ unsafe fn seems_out(state: *const ThreadState) -> bool {
     config!(waits) != 0 && unsafe { (*state).waits.now.out } != 0
 }
 
-/// The current thread's time on CPUs since it is recorded, as far as its switches were shown.
+/// The current thread's time on CPUs since its recording began, as far as its switches were shown.
 ///
 /// # Safety
 /// `state` must be the current thread's entry.

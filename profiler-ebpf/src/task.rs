@@ -23,7 +23,7 @@ const CLONE_VM: u64 = 0x100;
 
 /// `task_newtask(struct task_struct *task, unsigned long clone_flags)`, in the creator's context.
 ///
-/// Not `sched_process_fork`: the workers of io_uring do not pass there.
+/// Not `sched_process_fork`: the workers of io_uring do not pass it.
 #[btf_tracepoint(function = "task_newtask")]
 pub fn task_newtask(ctx: BtfTracePointContext) -> i32 {
     let _held = Held::new();
@@ -41,7 +41,7 @@ pub fn task_newtask(ctx: BtfTracePointContext) -> i32 {
         return 0;
     }
     let space = scope::space_of_child(creator, parent_pid, pid, clone_flags & CLONE_VM != 0);
-    // One moment: what a thread does and what it waits for add up to its life.
+    // One moment: a thread's running time and its waits add up to its lifetime.
     let at = At::now(pid, tid);
     let wanted = Wanted {
         since: at.time,
@@ -49,9 +49,9 @@ pub fn task_newtask(ctx: BtfTracePointContext) -> i32 {
         before: 0,
     };
     if let Some(state) = scope::enter(child.address(), pid, tid, wanted) {
-        // Of one that is born before the beginning the first wait is not seen, as of all others that exist then.
+        // If it is born before the beginning, its first wait is not seen, as with all others that exist then.
         if scope::is_within(at.time) {
-            // SAFETY: the entry was made now.
+            // SAFETY: the entry was just created.
             unsafe { wait::born(state) };
         }
     }
@@ -92,7 +92,7 @@ pub fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
     // SAFETY: the current thread's own entry.
     unsafe {
         (*state).space = space;
-        // A thread other than the first is numbered as the first now.
+        // A thread other than the first has the first one's id now.
         (*state).tid = tid;
     }
     task_event(RecordKind::TaskExec, at, |record: *mut TaskExec| {
@@ -109,7 +109,7 @@ pub fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-/// `sched_process_exit(struct task_struct *p, ...)`, in `do_exit`: the thread runs on for a while (since 6.16 it even
+/// `sched_process_exit(struct task_struct *p, ...)`, in `do_exit`: the thread continues to run for a while (since 6.16 it even
 /// frees its address space after this), so its end is its last switch-out, on a CPU that shows its switches.
 #[btf_tracepoint(function = "sched_process_exit")]
 pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
@@ -125,7 +125,7 @@ pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-/// The thread, which runs on, is recorded no more from now on.
+/// Stops recording the thread, which continues to run.
 #[inline(always)]
 fn end_here(task: Task, state: *mut ThreadState) {
     let time = now();
@@ -134,7 +134,7 @@ fn end_here(task: Task, state: *mut ThreadState) {
     ended(task, state, time, unreported);
 }
 
-/// A thread's last moment.
+/// Reports a thread's last moment.
 #[inline(always)]
 pub fn ended(task: Task, state: *mut ThreadState, time: u64, unreported: u64) {
     if time >= scope::end() {

@@ -2,7 +2,7 @@
 
 use crate::maps::IN_FLIGHT;
 
-/// Counts a request of a device, and returns how many it has.
+/// Counts a new request of a device, and returns how many it has.
 #[inline(always)]
 pub fn device_got_one(device: u32) -> u32 {
     if IN_FLIGHT.get_ptr(&device).is_none() {
@@ -11,7 +11,7 @@ pub fn device_got_one(device: u32) -> u32 {
     let Some(count) = IN_FLIGHT.get_ptr_mut(&device) else {
         return 0;
     };
-    // SAFETY: one word. Another CPU may come between the two: the depth is that of about now.
+    // SAFETY: one word. Another CPU may change it between the two statements: the depth is approximate.
     unsafe {
         add(count, 1);
         core::ptr::read_volatile(count) as u32
@@ -21,16 +21,16 @@ pub fn device_got_one(device: u32) -> u32 {
 /// Adds without losing what another CPU adds at the same time.
 ///
 /// # Safety
-/// `count` must be a map's.
+/// `count` must be in a map.
 #[inline(always)]
 unsafe fn add(count: *mut u64, difference: u64) {
-    // SAFETY: by this function's own condition. Its result is not used: that takes a newer instruction set.
+    // SAFETY: by this function's own condition. The result is not used, since that requires a newer instruction set.
     unsafe {
         core::intrinsics::atomic_xadd::<u64, u64, { core::intrinsics::AtomicOrdering::SeqCst }>(count, difference)
     };
 }
 
-/// One of its requests is over.
+/// Counts the end of one of its requests.
 #[inline(always)]
 pub fn device_lost_one(device: u32) {
     if let Some(count) = IN_FLIGHT.get_ptr_mut(&device) {

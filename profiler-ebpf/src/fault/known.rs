@@ -1,5 +1,5 @@
 //! Mappings in which each CPU had faults recently: `bpf_find_vma` takes 3 µs or more. Interrupts are off where the kernel counts
-//! faults, so that helper releases its lock through an interrupt of its own.
+//! faults, so that helper releases its lock through a separate interrupt.
 //!
 //! The kernel counts changes of an address space (`mm->mm_lock_seq`, kernel 6.4 and later): an entry is valid while that count stays the
 //! same. Once it has changed, the mapping itself is read: it has the count of its own last change (`vma->vm_lock_seq`), and shows whether it

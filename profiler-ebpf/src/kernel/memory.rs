@@ -9,7 +9,7 @@ use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, ReadRun, Vma};
 use super::{Task, load, probe};
 use crate::maps::config;
 
-/// Bit of `vm_refcnt` that a writer sets: the rest counts the address space, if the mapping is in it, and readers (`VMA_LOCK_OFFSET`).
+/// Bit of `vm_refcnt` that a writer sets: the rest counts the address space, if it contains the mapping, and readers (`VMA_LOCK_OFFSET`).
 const REFCNT_WRITER: u32 = 1 << 30;
 
 /// `struct mm_struct *`
@@ -24,10 +24,10 @@ pub struct VmaStruct(*const c_void);
 #[derive(Clone, Copy)]
 pub struct RememberedVma(pub u64);
 
-/// As many bytes as a `vm_area_struct` has at most, from Linux 6.4 to 7.2.
+/// The maximum size of a `vm_area_struct`, from Linux 6.4 to 7.2.
 pub type VmaBytes = [u64; 32];
 
-/// A copy of what is at a [`RememberedVma`].
+/// A copy of the memory at a [`RememberedVma`].
 #[derive(Clone, Copy)]
 pub struct VmaCopy(*const VmaBytes);
 
@@ -42,13 +42,13 @@ impl Mm {
         load(self.0, config!(mm_start_stack))
     }
 
-    /// How often it has changed, as far as the kernel counts.
+    /// How often it has changed, if the kernel counts that.
     #[inline(always)]
     pub fn changes(self) -> u32 {
         load(self.0, config!(mm_lock_seq)).unwrap_or(0)
     }
 
-    /// For comparisons.
+    /// Its address, for comparisons.
     #[inline(always)]
     pub fn address(self) -> u64 {
         self.0 as u64
@@ -74,7 +74,7 @@ impl VmaStruct {
         Self(pointer)
     }
 
-    /// Writes what the mapping says of `address`, and returns the `FAULT_HAS_*` that apply.
+    /// Writes the mapping's data for `address`, and returns the `FAULT_HAS_*` that apply.
     ///
     /// # Safety
     /// `to` must be writable.
@@ -104,7 +104,7 @@ impl VmaStruct {
         FAULT_HAS_VMA | FAULT_HAS_FILE
     }
 
-    /// First address, and the one behind the last.
+    /// First address, and the one after the last.
     #[inline(always)]
     pub fn range(self) -> (u64, u64) {
         (
@@ -126,20 +126,20 @@ impl VmaStruct {
         (file as u64).wrapping_add(u64::from(config!(file_mmap_miss)))
     }
 
-    /// As a number, to be remembered.
+    /// Its address as a number, to be remembered.
     #[inline(always)]
     pub fn address(self) -> u64 {
         self.0 as u64
     }
 
     /// The count of changes of its address space ([`Mm::changes`]) at its own last change: while both are equal it may be changing. `None`: the
-    /// kernel doesn't keep it.
+    /// kernel does not keep it.
     #[inline(always)]
     pub fn last_change(self) -> Option<u32> {
         load(self.0, config!(vma_lock_seq))
     }
 
-    /// The mapping is not in the task's own address space.
+    /// Whether the mapping is not in the task's own address space.
     #[inline(always)]
     pub fn is_of_another(self, task: Task) -> bool {
         let mm: *const c_void = load(self.0, config!(vma_mm)).unwrap_or(core::ptr::null());
@@ -148,7 +148,7 @@ impl VmaStruct {
 }
 
 impl RememberedVma {
-    /// What lies there now, read to `to` at once: each read is a call. `None`: it can't be read.
+    /// Copies the memory at this address to `to` at once, since each read is a call. `None`: it can't be read.
     ///
     /// # Safety
     /// `to` must be writable.
@@ -167,7 +167,7 @@ impl RememberedVma {
 }
 
 impl VmaCopy {
-    /// It is a mapping of the address space `mm` still. Its memory may have been given to another one.
+    /// Whether it is still a mapping of the address space `mm`. Another mapping may have its memory now.
     #[inline(always)]
     pub fn is_attached(self, mm: u64) -> bool {
         let attached = match self.field::<u32>(config!(vma_refcnt)) {
@@ -177,7 +177,7 @@ impl VmaCopy {
         attached && self.field(config!(vma_mm)) == Some(mm)
     }
 
-    /// Addresses, first byte in the file, flags, and [`VmaStruct::miss_counter`].
+    /// Whether its addresses, first byte in the file, flags and [`VmaStruct::miss_counter`] are these.
     #[inline(always)]
     pub fn is(self, start: u64, end: u64, first: u64, flags: u64, miss: u64) -> bool {
         self.field(config!(vma_start)) == Some(start)
@@ -191,7 +191,7 @@ impl VmaCopy {
                 == miss
     }
 
-    /// `None` where this kernel has no such field, or has it beyond the copy.
+    /// `None` where this kernel has no such field, or has it beyond the end of the copy.
     #[inline(always)]
     fn field<T: Copy>(self, offset: u32) -> Option<T> {
         if offset as usize > size_of::<VmaBytes>() - size_of::<u64>() {
@@ -228,7 +228,7 @@ impl Folio {
         })
     }
 
-    /// Binary logarithm of its pages (`folio_order`).
+    /// Binary logarithm of its number of pages (`folio_order`).
     #[inline(always)]
     fn order(self) -> u16 {
         let flags: u64 = load(self.0, config!(folio_flags)).unwrap_or(0);

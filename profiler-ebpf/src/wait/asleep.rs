@@ -1,4 +1,4 @@
-//! Threads that are off CPUs when the recording begins. No switch shows where they are, and one that hangs is never switched in.
+//! Threads that are off-CPU when the recording begins. No switch shows where they are, and a hanging one is never switched in.
 
 use core::ffi::c_void;
 
@@ -46,7 +46,7 @@ pub extern "C" fn asleep(context: *mut c_void) -> i32 {
     unsafe {
         describe(asleep, task, out);
         let seq = core::ptr::read_volatile(meta);
-        // What does not fit now is asked for once more.
+        // A task that does not fit now is requested once more.
         bpf_seq_write(seq, asleep.cast(), size_of::<Asleep>() as u32);
     }
     0

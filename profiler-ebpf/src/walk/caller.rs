@@ -1,4 +1,4 @@
-//! From a frame to its caller: the row's step, the frame pointer's, or a guess, and the user memory that they read.
+//! From a frame to its caller: by the row's step, the frame pointer's, or a guess, with the user memory that they read.
 
 use core::ffi::c_void;
 
@@ -14,22 +14,22 @@ use crate::lookup;
 use crate::maps::WALKS;
 
 const ARCH: Arch = Arch::X86_64;
-/// Frames behind the leaf that a walk without frame pointers must have seen before it believes that their chain ended.
+/// Frames outward of the leaf that a walk without frame pointers must have seen before it assumes that their chain ended.
 const CHAIN: u32 = 2;
 
 /// [`Next::end`]: there is a caller.
 pub const GOES_ON: u32 = u32::MAX;
 
-/// Where a step led. All of it always has a value: the verifier refuses to see a register copied that has none, as the
+/// The result of a step. All fields always have a value: the verifier rejects copying a register without one, as the
 /// absent half of a `Result` may be.
 pub struct Next {
-    /// The caller's.
+    /// The caller's registers.
     pub regs: UserRegs,
     /// 1: `regs.ip` is a return address.
     pub back: u64,
     /// [`GOES_ON`], or the [`WalkEnd`].
     pub end: u32,
-    /// As `LastFrame::step`; of an end, 0 if it follows from the registers alone.
+    /// As `LastFrame::step`; for an end, 0 if it follows from the registers alone.
     pub step: u32,
 }
 
@@ -58,7 +58,7 @@ impl Next {
     }
 }
 
-/// The registers of the caller of the frame that the walk is at.
+/// The registers of the caller of the walk's current frame.
 ///
 /// # Safety
 /// As [`user_stack`].
@@ -81,7 +81,7 @@ pub unsafe fn caller(walk: *mut Walk) -> Next {
         if next.end == WalkEnd::NoRow as u32 {
             let leaf = back == 0 && count == 1;
             let next = Next::new(step_by_guess(ARCH, &regs, leaf, read));
-            // Behind the leaf a guess is a step by the frame pointer; the code that confirms it stays as it is.
+            // Outward of the leaf a guess is a step by the frame pointer; the code that confirms it stays as it is.
             let step = if next.end == GOES_ON && !leaf {
                 STEP_OF_FRAME_POINTER
             } else {
@@ -128,14 +128,14 @@ pub unsafe fn word(walk: *mut Walk, at: u64) -> Option<u64> {
 
 /// Reads the block of a word for the walk of this number. 0: it can't be read.
 ///
-/// Exported, so that the verifier looks at it once, and not at each place that asks for a word.
+/// Exported, so that the verifier checks it once, and not at each place that reads a word.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn fetch(level: u32, at: u64) -> u32 {
     let Some(walk) = WALKS.get_ptr_mut(level) else {
         return 0;
     };
-    // SAFETY: this CPU's walk, of the program that called; the helper writes what there is room for, and refuses user addresses
+    // SAFETY: this CPU's walk, of the program that called; the helper writes what fits, and refuses user addresses
     // that can't be read.
     unsafe {
         let read = |to: &mut [u64; _], len: u64, at: u64| {
