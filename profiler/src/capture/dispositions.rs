@@ -1,16 +1,16 @@
-//! Which signals this process was started to ignore. The command is to ignore the same ones, whatever became of them here: the runtime, a handler and
-//! `posix_spawn` each change some before it is executed.
+//! The signals that this process was started to ignore. The command must ignore the same ones, although the runtime, a handler and
+//! `posix_spawn` each change some of them before it is executed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Signal numbers end here (`_NSIG` of the kernel).
+/// The highest signal number (`_NSIG` of the kernel).
 const LAST: i32 = 64;
-/// What a signal's number is in a set, in bytes.
+/// Size of a set of signals in bytes.
 const SET: usize = 8;
 /// `SIG_IGN`
 const IGNORE: usize = 1;
 
-/// Those that were ignored at the start, signal 1 in the lowest bit.
+/// The signals that were ignored at the start, signal 1 in the lowest bit.
 static IGNORED: AtomicU64 = AtomicU64::new(0);
 
 /// `struct sigaction` of the kernel; the C library's call refuses signals of its own.
@@ -23,9 +23,9 @@ struct Action {
     mask: u64,
 }
 
-/// The C library calls it before `main`, and so before the runtime ignores `SIGPIPE`.
+/// The C library calls this before `main`, and thus before the runtime ignores `SIGPIPE`.
 #[used]
-// SAFETY: what is called here touches an atomic and makes system calls, which needs nothing that is not there yet.
+// SAFETY: the function touches an atomic and makes system calls; it needs nothing that does not exist yet.
 #[unsafe(link_section = ".init_array")]
 static NOTE: extern "C" fn() = note;
 
@@ -40,11 +40,11 @@ pub fn ignored() -> u64 {
     IGNORED.load(Ordering::Relaxed)
 }
 
-/// Has this process ignore exactly these signals, and handle none.
+/// Makes this process ignore exactly these signals, and handle none.
 pub fn ignore_only(signals: u64) {
     for signal in 1..=LAST {
         let handler = if signals & bit(signal) == 0 { 0 } else { IGNORE };
-        action(signal, Some(handler)); // two can't be changed
+        action(signal, Some(handler)); // two signals can't be changed
     }
 }
 
@@ -52,7 +52,7 @@ fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
-/// The handler of a signal, which `handler` replaces.
+/// Returns the handler of a signal, and replaces it with `handler` if there is one.
 fn action(signal: i32, handler: Option<usize>) -> Option<usize> {
     let mut before = Action::default();
     let next = Action {

@@ -1,5 +1,5 @@
-//! Opens the files of recorded programs in processes of our own: a file system that a program serves (FUSE) may never answer, and who waits for it then
-//! can't even be killed. The drain goes on meanwhile, and the recording ends without the file.
+//! Opens the files of recorded programs in separate processes: a file system that a program serves (FUSE) may never answer, and a process that waits for it
+//! can't even be killed. Draining continues meanwhile, and the recording ends without the file.
 
 pub mod helper;
 mod served;
@@ -23,51 +23,51 @@ use super::link::Link;
 use super::{open_files, packet};
 use crate::event::Mapping;
 
-/// How long a file may take, or a piece of one that is copied.
+/// How long a file may take, or a piece of a file that is copied.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// After so long a file system that did not answer is asked again.
+/// When to try a file system again that did not answer.
 const AGAIN: Duration = Duration::from_secs(20);
-/// Other files do not wait for one that takes this long.
+/// A file that takes this long no longer delays others.
 const SLOW: Duration = Duration::from_millis(100);
-/// Most time between two looks that counts as waiting: we may have been stopped meanwhile.
+/// The most time between two turns that counts as waiting: we may have been stopped meanwhile.
 const STEP: Duration = Duration::from_millis(100);
-/// How many of them the end of a recording waits without an answer.
+/// How many such steps the end of a recording waits without an answer.
 const LAST_STEPS: u32 = 30;
-/// Processes at once.
+/// Maximum number of processes at once.
 const HELPERS: usize = 8;
-/// Processes that were given up: beyond this no file is opened any more.
+/// Maximum number of abandoned processes: beyond this no more files are opened.
 const GIVEN_UP: u32 = 32;
-/// Bytes that copies of files take together.
+/// Maximum bytes of all copies of files.
 const COPIES: u64 = 512 << 20;
-/// Why a file was not opened.
+/// The reason for files whose process ended.
 const ENDED: &str = "the process that opens files ended";
-/// Longest answer.
+/// Maximum bytes of an answer.
 const ANSWER_LIMIT: usize = 4096;
 
-/// Starts what answers at the other end of a socket, with the rights of a user; `None`: with our own. A process, or (tests) something else.
+/// Starts the other end of a socket, a process or (in tests) something else, with the rights of a user; `None`: with our own.
 pub type Start = fn(OwnedFd, Option<u32>) -> io::Result<Option<Child>>;
 
-/// What is to be opened.
+/// Something to open.
 #[derive(Debug, Clone)]
 pub enum Job {
     /// A mapped file.
     Mapped(Box<Mapping>),
-    /// The folder that a compiler writes its perf map to: its number, and its process.
+    /// The folder of a compiler's perf map: the compiler's number, and its process.
     Folder(u64, u32),
-    /// A perf map: its compiler's number, its process, and where it is.
+    /// A perf map: its compiler's number, its process, and its folder.
     PerfMap(u64, u32, Ask, Rc<Folder>),
 }
 
-/// A folder by its place only.
+/// A folder that is opened with `O_PATH` only.
 #[derive(Debug)]
 pub struct Folder {
-    /// Its descriptor (`O_PATH`): closing it asks no file system.
+    /// Its descriptor (`O_PATH`): closing it involves no file system.
     pub file: File,
     /// Device and inode.
     pub id: (u64, u64),
 }
 
-/// Where a file is that does not answer: others there are not waited for.
+/// The place of a file that does not answer: others in the same place are not waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Place {
     Device(u32, u32),
@@ -78,7 +78,7 @@ enum Place {
 /// Why a file was not opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// It may not be read, or is not there.
+    /// It may not be read, or does not exist.
     Refused(String),
     /// Its file system does not answer.
     Silent,
@@ -87,10 +87,10 @@ pub enum Failure {
 /// An open file, and its device and inode.
 pub type Opened = (OwnedFd, (u64, u64));
 
-/// What became of a job.
+/// A finished job and its result.
 pub type Done = (Job, Result<Opened, Failure>);
 
-/// What a process says.
+/// A message of a process.
 enum Heard {
     Opened(Opened, u64),
     Refused(String),
@@ -105,13 +105,13 @@ struct Helper {
     waited: Duration,
 }
 
-/// Opens files.
+/// Distributes jobs to the processes that open files.
 pub struct Opener {
     start: Start,
     user: Option<u32>,
     helpers: Vec<Helper>,
     queue: VecDeque<Job>,
-    /// Since when.
+    /// When each place stopped answering.
     silent: FxHashMap<Place, Instant>,
     looked: Instant,
     copies_left: u64,
@@ -151,11 +151,11 @@ impl Helper {
             Job::Folder(_, pid) => (Ask::Folder(*pid), None),
             Job::PerfMap(_, _, ask, folder) => (ask.clone(), Some(folder.file.as_fd())),
         };
-        let _ = self.link.send(&(ask, copy), folder); // that it is gone is heard next
+        let _ = self.link.send(&(ask, copy), folder); // if it is gone, the next read shows it
         (self.job, self.waited) = (Some(job), Duration::ZERO);
     }
 
-    /// What it says, if it says anything.
+    /// Its next message, if there is one.
     fn hear(&mut self, buffer: &mut [u8]) -> Option<Heard> {
         loop {
             let packet = match packet::receive(self.link.as_fd(), buffer, MsgFlags::MSG_DONTWAIT) {
@@ -180,10 +180,10 @@ impl Helper {
 }
 
 impl Opener {
-    /// Files are opened for this user; `None`: with our own rights.
+    /// Opens files for this user; `None`: with our own rights.
     ///
     /// # Errors
-    /// When no process can be made.
+    /// When no process can be created.
     pub fn new(start: Start, user: Option<u32>) -> io::Result<Self> {
         Ok(Self {
             helpers: vec![Helper::start(start, user)?],
@@ -199,29 +199,29 @@ impl Opener {
         })
     }
 
-    /// Its processes.
+    /// The IDs of its processes.
     pub fn pids(&self) -> impl Iterator<Item = u32> {
         self.helpers
             .iter()
             .filter_map(|helper| Some(helper.child.as_ref()?.id()))
     }
 
-    /// Can be read once there is an answer.
+    /// The sockets that become readable once there is an answer.
     pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.helpers.iter().map(|helper| helper.link.as_fd())
     }
 
-    /// Opens something as soon as it can be.
+    /// Queues a job.
     pub fn open(&mut self, job: Job) {
         self.queue.push_back(job);
     }
 
-    /// Whether nothing is to be opened any more.
+    /// Whether there is nothing left to open.
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.helpers.iter().all(|helper| helper.job.is_none())
     }
 
-    /// What was opened, and what will not be. It never waits.
+    /// Returns what was opened, and what won't be. Never waits.
     pub fn turn(&mut self) -> Vec<Done> {
         let mut done = self.collect();
         let now = Instant::now();
@@ -235,7 +235,7 @@ impl Opener {
         done
     }
 
-    /// As [`Self::turn`] at the end of a recording: it waits for what is still to be opened, and gives up after a while. `None`: that was all.
+    /// As [`Self::turn`], for the end of a recording: waits for the remaining files, and gives up after a while. `None`: nothing remains.
     pub fn finish(&mut self) -> Option<Vec<Done>> {
         if self.is_idle() {
             return None;
@@ -275,7 +275,7 @@ impl Opener {
         done
     }
 
-    /// Leaves alone what has not answered for so long: it can't be waited for, and ends when its file system does.
+    /// Abandons processes that have not answered for `patience`: they can't be reaped, and end when their file systems do.
     fn give_up(&mut self, patience: Duration, done: &mut Vec<Done>) {
         let now = Instant::now();
         for mut helper in self
@@ -283,7 +283,7 @@ impl Opener {
             .extract_if(.., |helper| helper.job.is_some() && helper.waited >= patience)
         {
             if let Some(child) = &mut helper.child {
-                let _ = child.kill(); // one that ended needs none
+                let _ = child.kill(); // it may have ended already
             }
             self.given_up += 1;
             if let Some(job) = helper.job.take() {
@@ -293,7 +293,7 @@ impl Opener {
         }
     }
 
-    /// Hands jobs to processes that have none.
+    /// Hands jobs to idle processes.
     fn assign(&mut self, done: &mut Vec<Done>) {
         let mut waiting = VecDeque::new();
         while let Some(job) = self.queue.pop_front() {
@@ -321,7 +321,7 @@ impl Opener {
         self.queue = waiting;
     }
 
-    /// A process that has nothing to do; a new one if the others take long.
+    /// Index of an idle process; of a new one if the others take long.
     fn idle(&mut self) -> Option<usize> {
         if let Some(index) = self.helpers.iter().position(|helper| helper.job.is_none()) {
             return Some(index);
@@ -334,10 +334,10 @@ impl Opener {
     }
 }
 
-/// Starts `ngmi __open`. It holds nothing of ours: no folder, no output.
+/// Starts `ngmi __open`, which inherits neither our folder nor our output.
 ///
 /// # Errors
-/// When no process can be made.
+/// When no process can be created.
 pub fn process(socket: OwnedFd, user: Option<u32>) -> io::Result<Option<Child>> {
     fcntl(&socket, FcntlArg::F_SETFD(FdFlag::empty()))?;
     let mut command = Command::new("/proc/self/exe");

@@ -11,7 +11,7 @@ pub struct Recorded {
     excluded: Vec<u32>,
     /// Live threads by process.
     processes: FxHashMap<u32, FxHashSet<u32>>,
-    /// Threads that ended, and when: their earlier mappings have not all been judged.
+    /// Threads that ended, and when: not all of their earlier mappings have been checked.
     ended: FxHashMap<(u32, u32), Timestamp>,
     seen: u32,
 }

@@ -1,4 +1,4 @@
-//! Files that a program of the machine serves (FUSE): they are copied, since whoever maps, reads or closes one waits for that program.
+//! Files that a program on this machine serves (FUSE): they are copied, since mapping, reading or closing one waits for that program.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -8,12 +8,12 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::stat::{major, minor};
 use nix::sys::statfs::{FsType, fstatfs};
 
-/// Of `linux/magic.h`.
+/// From `linux/magic.h`.
 const FUSE_SUPER_MAGIC: FsType = FsType(0x6573_5546);
-/// Bytes that are read between two signs of life.
+/// Bytes that are read between two progress messages.
 const PIECE: usize = 1 << 20;
 
-/// Whether a program serves the file. A hypervisor that does (virtiofs) answers as a disk does.
+/// Whether a program serves the file. A hypervisor (virtiofs) does not count: it answers as a disk does.
 pub(super) fn by_a_program(file: &File) -> io::Result<bool> {
     if fstatfs(file)?.filesystem_type() != FUSE_SUPER_MAGIC {
         return Ok(false);
@@ -23,7 +23,7 @@ pub(super) fn by_a_program(file: &File) -> io::Result<bool> {
     Ok(!is_virtiofs(&list, &format!("{}:{}", major(device), minor(device))))
 }
 
-/// `list`: Documentation/filesystems/proc.rst of the kernel, `/proc/PID/mountinfo`.
+/// Whether a device is virtiofs by `list`, the contents of `/proc/PID/mountinfo` (Documentation/filesystems/proc.rst of the kernel).
 fn is_virtiofs(list: &[u8], device: &str) -> bool {
     String::from_utf8_lossy(list).lines().any(|line| {
         let kind = line.split_once(" - ").and_then(|(_, rest)| rest.split(' ').next());
@@ -31,14 +31,14 @@ fn is_virtiofs(list: &[u8], device: &str) -> bool {
     })
 }
 
-/// A copy in memory, the owner's as the file is.
+/// A copy in memory with the owner of the file.
 pub(super) fn copied(file: &File, limit: u64, copying: &dyn Fn()) -> io::Result<File> {
     let metadata = file.metadata()?;
     if metadata.len() > limit {
         return Err(io::Error::new(
             io::ErrorKind::FileTooLarge,
             format!(
-                "a program serves it (FUSE), and {} bytes are too many for a copy",
+                "a program serves it (FUSE), and it is too large to copy ({} bytes)",
                 metadata.len()
             ),
         ));
@@ -56,7 +56,7 @@ pub(super) fn copied(file: &File, limit: u64, copying: &dyn Fn()) -> io::Result<
         offset += bytes.len() as u64;
         copying();
     }
-    let _ = fchown(&copy, Some(metadata.uid()), Some(metadata.gid())); // debug info of the owner's is believed
+    let _ = fchown(&copy, Some(metadata.uid()), Some(metadata.gid())); // debug info is trusted if the owner wrote it
     Ok(copy)
 }
 

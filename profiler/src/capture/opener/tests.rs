@@ -1,4 +1,4 @@
-//! The pool with servers of our own at the other end.
+//! The pool of processes, with threads of the tests at the other end.
 
 use super::*;
 use crate::event::FileId;
@@ -45,7 +45,7 @@ fn refused(why: &str) -> Failure {
     Failure::Refused(why.to_owned())
 }
 
-/// Turns until so much is done.
+/// Turns until `count` jobs are done.
 fn turn(opener: &mut Opener, count: usize) -> Vec<Done> {
     let mut done = Vec::new();
     while done.len() < count {
@@ -64,11 +64,11 @@ fn others_do_not_wait_for_a_file_system_that_does_not_answer() {
     let done = turn(&mut opener, 2);
     assert_eq!(devices(&done, &refused("no")), [3, 4]);
     assert!(!opener.is_idle());
-    // The end is not kept by it.
+    // It does not delay the end.
     let rest: Vec<Done> = std::iter::from_fn(|| opener.finish()).flatten().collect();
     assert_eq!(devices(&rest, &Failure::Silent), [1, 1]);
     assert!(opener.is_idle());
-    // Nor asked again at once.
+    // It is not tried again at once.
     opener.open(mapping(1));
     assert_eq!(devices(&opener.turn(), &Failure::Silent), [1]);
 }
@@ -84,7 +84,7 @@ fn a_process_that_ends_is_replaced() {
         (devices(&done, &refused(ENDED)), devices(&done, &refused("no"))),
         (vec![2], vec![3])
     );
-    // One that ends while it has nothing to do is no job's.
+    // A process that ends while it is idle fails no job.
     assert!(opener.turn().is_empty() && opener.is_idle());
 }
 
