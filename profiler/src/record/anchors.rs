@@ -1,4 +1,4 @@
-//! Which mounts the recorder keeps busy anyway: an open file on one of these holds no file system that could be unmounted otherwise.
+//! The mounts that the recorder keeps busy anyway: an open file on one of them keeps no other file system from being unmounted.
 
 use std::fs::File;
 
@@ -6,18 +6,18 @@ use rustc_hash::FxHashSet;
 
 use crate::capture::detached::{anchors, mount_of};
 
-/// The mounts of the root folder, the working directory, ngmi itself, and of what is written during the recording.
+/// The mounts of the root folder, the working directory, ngmi itself, and the files that are written during the recording.
 #[derive(Debug, Default)]
 pub struct Anchors(FxHashSet<u64>);
 
 impl Anchors {
-    /// Those of this process, which keeps `files` open.
+    /// The mounts of this process, which keeps `files` open.
     pub fn new(files: &[&File]) -> Self {
         let of_files = files.iter().filter_map(|file| mount_of(file));
         Self(anchors().iter().copied().chain(of_files).collect())
     }
 
-    /// Whether the mount of an open file stays whatever becomes of that file.
+    /// Whether the mount of an open file stays busy even if the file is closed.
     pub fn hold(&self, file: &File) -> bool {
         mount_of(file).is_some_and(|mount| self.0.contains(&mount))
     }

@@ -15,31 +15,31 @@ use crate::capture::wire::{Mapped, PerfMap};
 use crate::event::{Attachment, AttachmentKind};
 use crate::report::text::bytes;
 
-/// The largest file that is taken, in bytes; a larger one is named and left out.
+/// The largest file that is taken, in bytes; a larger one is reported and left out.
 const SIZE_LIMIT: u64 = 256 << 20;
 
-/// Bytes of all files that are taken; those that don't fit any more are counted and left out.
+/// Maximum bytes of all files; those that no longer fit are counted and left out.
 const TOTAL_LIMIT: u64 = 1 << 30;
 
-/// Bytes of the files of any one other user, so that they leave capacity for the files of all others.
+/// Maximum bytes of the files of any one other user, to leave capacity for those of all others.
 const USER_LIMIT: u64 = 256 << 20;
 
 /// Bytes that are read at once.
 const PIECE: u64 = 1 << 20;
 
-/// How a jitdump begins, in both byte orders.
+/// Magic number of a jitdump, in both byte orders.
 const JITDUMP: [&[u8]; 2] = [b"JiTD", b"DTiJ"];
 
-/// What came of the search.
+/// The result of the search.
 #[derive(Debug)]
 pub struct Collected {
-    /// Sentences for the person.
+    /// Messages for the user.
     pub problems: Vec<String>,
-    /// The error with which keeping them ended.
+    /// The error that ended the search, if any.
     pub kept: io::Result<()>,
 }
 
-/// What capture passed on.
+/// The files that the privileged helper passed on.
 #[derive(Debug)]
 pub struct Passed<'p> {
     /// Mapped files, jitdumps among them.
@@ -48,8 +48,8 @@ pub struct Passed<'p> {
     pub perf_maps: &'p [(PerfMap, File)],
 }
 
-/// Collects the files: through the descriptors that capture passed on; and markers and jitdumps from the folders that the program was given by their names, if they
-/// are ours and no older than the recording. `keep` has each before the next one is read: one at a time is in memory.
+/// Collects the files: through the descriptors that the privileged helper passed on; and markers and jitdumps by name from the folders that the program was given, if
+/// they are ours and no older than the recording. `keep` gets each before the next one is read: one at a time is in memory.
 pub fn collect(
     passed: Passed<'_>,
     folders: &Folders,
@@ -81,23 +81,23 @@ pub fn collect(
     collector.finish()
 }
 
-/// Takes one file after the other.
+/// Takes one file at a time.
 struct Collector<'k> {
     keep: &'k mut dyn FnMut(Attachment) -> io::Result<()>,
     kept: io::Result<()>,
     /// Bytes that may still be taken.
     room: u64,
-    /// Bytes that were taken of other users' files.
+    /// Bytes taken so far of each other user's files.
     of_users: FxHashMap<u32, u64>,
-    /// Kind and process of each file so far.
+    /// Kind and process of each file taken so far.
     known: Vec<(AttachmentKind, u32)>,
-    /// Device and inode of each.
+    /// Device and inode of each file taken so far.
     taken: FxHashSet<(u64, u64)>,
     left_out: LeftOut,
     problems: Vec<String>,
 }
 
-/// Files that there was no room for.
+/// Files for which there was no capacity.
 #[derive(Debug, Default)]
 struct LeftOut {
     files: u64,
@@ -131,8 +131,8 @@ impl<'k> Collector<'k> {
         self.known.iter().any(|(known, _)| *known == kind)
     }
 
-    /// Takes a file that was written since, unless it was passed on. Perf maps are only those that capture passed on: it knows which processes are recorded, and whose
-    /// they are.
+    /// Takes a file that was written since `began`, unless it was passed on. Perf maps are taken only if the privileged helper passed them on: it knows which processes
+    /// are recorded, and their users.
     fn find(&mut self, path: &Path, began: SystemTime) {
         let Some((kind, pid)) = kind_of(path).filter(|(kind, _)| *kind != AttachmentKind::PerfMap) else {
             return;
@@ -144,11 +144,11 @@ impl<'k> Collector<'k> {
         let metadata = options.as_ref().ok().and_then(|file| file.metadata().ok());
         let id = metadata.as_ref().map(|metadata| (metadata.dev(), metadata.ino()));
         let is_known = self.known.contains(&(kind, pid)) || id.is_some_and(|id| self.taken.contains(&id));
-        // The folder may be everybody's if the person named it: another user's word on our code counts for nothing.
+        // Any user may write to the folder if the user named it: another user's files about our code are not trusted.
         let is_foreign = metadata
             .as_ref()
             .is_some_and(|metadata| metadata.uid() != geteuid().as_raw());
-        // A file that can't be opened is worth a word only if it is of this recording.
+        // A file that can't be opened is worth reporting only if it belongs to this recording.
         let written = metadata
             .or_else(|| path.symlink_metadata().ok())
             .and_then(|metadata| metadata.modified().ok());
@@ -163,7 +163,7 @@ impl<'k> Collector<'k> {
 
     fn take(&mut self, kind: AttachmentKind, pid: u32, path: &Path, file: &File) {
         if self.kept.is_err() {
-            return; // nowhere to put it
+            return; // the log takes no more
         }
         let metadata = match file.metadata() {
             Ok(metadata) => metadata,
@@ -217,8 +217,8 @@ impl LeftOut {
     fn sentence(&self) -> Option<String> {
         (self.files > 0).then(|| {
             format!(
-                "perf maps, jitdumps and markers that are left out: {} ({}), {} the first; no more than {} GiB are taken, \
-                 {} MiB of them of one other user, and what only the others name has no names. A shorter recording helps (-d), or one while fewer programs write such files",
+                "perf maps, jitdumps and markers left out: {} ({}), the first is {}. At most {} GiB are taken, \
+                 of which {} MiB per other user; code that only the rest names has no names. Record for a shorter time (-d), or while fewer programs write such files",
                 self.files,
                 bytes(self.bytes),
                 self.first.display(),
@@ -229,7 +229,7 @@ impl LeftOut {
     }
 }
 
-/// Bytes up to the first hole: nothing was written there, however long the file says it is.
+/// Bytes up to the first hole, where nothing was written, whatever the file's size is.
 fn filled(file: &File, size: u64) -> u64 {
     let hole = lseek(file, 0, Whence::SeekHole)
         .ok()
@@ -237,7 +237,7 @@ fn filled(file: &File, size: u64) -> u64 {
     hole.map_or(size, |hole| hole.min(size))
 }
 
-/// At most `size` bytes of a file, from its beginning; it may grow meanwhile. Text ends at a NUL, and what does not begin like a jitdump is none.
+/// Reads at most `size` bytes from the start of a file, which may grow meanwhile. Text ends at a NUL; a jitdump must begin with its magic number.
 fn read(kind: AttachmentKind, mut file: &File, size: u64) -> io::Result<Vec<u8>> {
     file.rewind()?;
     let mut bytes = Vec::new();
@@ -258,10 +258,10 @@ fn read(kind: AttachmentKind, mut file: &File, size: u64) -> io::Result<Vec<u8>>
     }
 }
 
-/// Copies what was written to a file, with its owner as far as we may, since no one user's files take all of the capacity.
+/// Copies what was written to a file. Keeps its owner if we may, since the files of each user have a limit.
 ///
 /// # Errors
-/// It is larger than what is taken, or can't be read.
+/// The file is too large, or can't be read.
 pub fn copy(mut from: &File, mut to: File) -> io::Result<File> {
     let metadata = from.metadata()?;
     let size = filled(from, metadata.size());
@@ -270,11 +270,11 @@ pub fn copy(mut from: &File, mut to: File) -> io::Result<File> {
     }
     from.rewind()?;
     io::copy(&mut from.take(size), &mut to)?;
-    let _ = fchown(&to, Some(metadata.uid()), None); // root's own copies are everybody's
+    let _ = fchown(&to, Some(metadata.uid()), None); // only root can; without it, the copy is our own
     Ok(to)
 }
 
-/// Whether a file of this name is one that a program writes about itself.
+/// Whether the file's name is one that programs use for files about themselves.
 pub fn is_written(path: &Path) -> bool {
     matches!(
         kind_of(path),

@@ -1,8 +1,8 @@
-//! Keeps what the profile needs of mapped files, without keeping a file system busy or the space of a deleted file taken.
+//! Keeps what the profile needs of mapped files, without keeping file systems busy or the space of deleted files occupied.
 //!
-//! A file is held open only on a mount that the recorder keeps busy anyway, and only as long as it has a name. Of any other one the parts are copied at once that
-//! unwinding and naming need, into a file without a name in our own folder. Files that programs write about themselves grow, and are held while the program
-//! lives.
+//! A file is held open only on a mount that the recorder keeps busy anyway, and only while it has a name. Of any other file, the parts that unwinding and
+//! naming need are copied at once, into an unnamed file in our own folder. Files that programs write about themselves grow, and are held while the
+//! program runs.
 
 mod shelf;
 
@@ -28,19 +28,19 @@ use crate::capture::open_files;
 use crate::capture::wire::{Mapped, PerfMap};
 use crate::report::text::bytes;
 
-/// How often it is looked whether files still have a name, and programs still live.
+/// How often to check whether files still have names and programs still run.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// How long the end of a recording may take for files that are still being copied.
+/// How long the end of a recording waits for files that are still being copied.
 const LAST_PATIENCE: Duration = Duration::from_mins(1);
-/// Files that are held.
+/// Maximum number of held files.
 const HELD_LIMIT: usize = 2048;
-/// Copies, each of which is an open file.
+/// Maximum number of copies, each of which is an open file.
 const COPIES_LIMIT: usize = 4096;
-/// Bytes of all copies.
+/// Maximum bytes of all copies.
 const BYTES_LIMIT: u64 = 1 << 30;
-/// Bytes of one copy.
+/// Maximum bytes of one copy.
 const FILE_LIMIT: u64 = 256 << 20;
-/// Debug information that is copied of one file.
+/// Maximum bytes of debug information that are copied of one file.
 const DEBUG_LIMIT: u64 = 32 << 20;
 
 enum Job {
@@ -56,7 +56,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Starts the thread. Copies go below `folder`; `tables` has each file that unwind tables can be made of.
+    /// Starts the thread. Copies go to `folder`; `tables` gets each file from which unwind tables can be built.
     pub fn start(anchors: Anchors, folder: Option<PathBuf>, tables: Feed) -> Self {
         let (queue, jobs) = mpsc::channel();
         let shelf = Arc::<Mutex<Shelf>>::default();
@@ -70,17 +70,17 @@ impl Keeper {
         Self { queue, shelf }
     }
 
-    /// A file was mapped.
+    /// Queues a file that was mapped.
     pub fn mapped(&self, mapped: Mapped, file: Option<File>) {
         let _ = self.queue.send(Job::Keep(What::Mapped(mapped), file)); // the thread ends with the queue
     }
 
-    /// A program wrote names of its code.
+    /// Queues a file to which a program writes names of its code.
     pub fn perf_map(&self, map: PerfMap, file: File) {
         let _ = self.queue.send(Job::Keep(What::PerfMap(map), Some(file))); // as above
     }
 
-    /// Everything, once what came so far is kept.
+    /// Waits until everything queued so far is kept, and returns it.
     pub fn finish(self) -> Kept {
         let (tell, done) = mpsc::channel();
         if self.queue.send(Job::Finish(tell)).is_ok() {
@@ -108,7 +108,7 @@ impl Worker {
             match jobs.recv_timeout(INTERVAL.saturating_sub(looked.elapsed())) {
                 Ok(Job::Keep(what, file)) => self.keep(what, file),
                 Ok(Job::Finish(done)) => {
-                    let _ = done.send(()); // who asked may have lost patience
+                    let _ = done.send(()); // the caller may have stopped waiting
                     return;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -146,7 +146,7 @@ impl Worker {
         self.anchors.hold(file) && has_name(file) && lock(&self.shelf).held < HELD_LIMIT
     }
 
-    /// Copies a file, and closes it. Returns also its stamp of the time before it was read.
+    /// Copies a file, and closes it. Also returns its stamp from before it was read.
     fn copied(&self, what: &mut What, file: File) -> (Form, Option<Stamp>) {
         let (_, path) = what.place();
         match self.copy(path, file) {
@@ -165,10 +165,7 @@ impl Worker {
         let (taken, count) = lock(&self.shelf).copied;
         let room = BYTES_LIMIT.saturating_sub(taken).min(FILE_LIMIT);
         if count >= COPIES_LIMIT || room == 0 {
-            let limits = format!(
-                "no more than {COPIES_LIMIT} files and {} are copied",
-                bytes(BYTES_LIMIT)
-            );
+            let limits = format!("at most {COPIES_LIMIT} files and {} are copied", bytes(BYTES_LIMIT));
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, limits));
         }
         let copy = self.unnamed()?;
@@ -178,7 +175,7 @@ impl Worker {
             let limits = Limits {
                 bytes: room,
                 debug: DEBUG_LIMIT.min(room / 2),
-                // No other program finds it in memory for our having read it.
+                // Reading a deleted file warms nothing that another program uses.
                 code: !has_name(&file),
             };
             Ok((identity, stamp, excerpt(&file, &to, limits, progress)?))
@@ -200,7 +197,7 @@ impl Worker {
         Ok(file)
     }
 
-    /// Lets go of files that have no name any more, and of those that ended programs wrote. Not under the lock: a file system may not answer.
+    /// Closes files that have lost their names, and those of programs that ended, after copying them. Not under the lock: a file system may not answer.
     fn let_go(&self) {
         for (index, mut what, form) in self.leaving() {
             let form = match form {
@@ -217,7 +214,7 @@ impl Worker {
         }
     }
 
-    /// What is to be copied by now.
+    /// Takes the files that must be copied now.
     fn leaving(&self) -> Vec<(usize, What, Form)> {
         let mut locked = lock(&self.shelf);
         let all = locked.all.iter_mut().enumerate();
@@ -232,7 +229,7 @@ impl Worker {
         leaving.collect()
     }
 
-    /// A copy of what a program wrote.
+    /// Copies what a program wrote.
     fn written(&self, path: &str, file: File) -> Option<File> {
         let copied = self
             .unnamed()

@@ -1,4 +1,4 @@
-//! What is kept of the files that capture passed on, and what the profile gets of it.
+//! What is kept of the files that the privileged helper passed on, and what the profile gets.
 
 use std::fs::File;
 use std::io;
@@ -14,18 +14,18 @@ use crate::plural::counted;
 use crate::record::attachments::is_written;
 use crate::report::text::bytes;
 
-/// What is left at the end.
+/// The files that are left at the end.
 #[derive(Debug, Default)]
 pub struct Kept {
-    /// Mapped files: the file, or a copy of what it is needed for.
+    /// Mapped files: the file, or a copy of the parts that are needed.
     pub mapped: Vec<(Mapped, Option<File>)>,
     /// Perf maps of recorded processes.
     pub perf_maps: Vec<(PerfMap, File)>,
-    /// What was lost, for the profile.
+    /// Notes for the profile about what was lost.
     pub notes: Vec<String>,
 }
 
-/// What capture passed on.
+/// A file that the privileged helper passed on.
 #[derive(Debug, Clone)]
 pub(super) enum What {
     Mapped(Mapped),
@@ -33,7 +33,7 @@ pub(super) enum What {
 }
 
 impl What {
-    /// The process that has it, and its path there.
+    /// The file's process, and its path there.
     pub(super) fn place(&self) -> (u32, &str) {
         match self {
             Self::Mapped(mapped) => (mapped.pid, &mapped.path),
@@ -41,7 +41,7 @@ impl What {
         }
     }
 
-    /// A program writes to it while it runs.
+    /// Whether a program writes to it while the program runs.
     pub(super) fn is_growing(&self) -> bool {
         match self {
             Self::Mapped(mapped) => is_written(Path::new(&mapped.path)),
@@ -50,13 +50,13 @@ impl What {
     }
 }
 
-/// Which state of which file was copied.
+/// Identifies a file and the state of it that was copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity {
     device: u64,
     inode: u64,
     size: u64,
-    /// Set by the kernel alone.
+    /// The change time, which only the kernel sets.
     changed: (i64, i64),
 }
 
@@ -75,15 +75,15 @@ impl Identity {
 /// How a file is kept.
 #[derive(Debug)]
 pub(super) enum Form {
-    /// Not at all: why is with a mapping.
+    /// Not at all; the mapping has the reason.
     Nothing,
     /// Open.
     Held(File),
-    /// Open, and its program may write on.
+    /// Open, and its program may continue to write.
     Growing(File),
-    /// What was written, copied.
+    /// A copy of what was written.
     Written(File),
-    /// What names need, copied.
+    /// A copy of the parts that names need.
     Copied(File, Identity, Excerpt),
 }
 
@@ -93,14 +93,14 @@ pub(super) struct Shelf {
     pub(super) held: usize,
     /// Bytes of all copies, and how many there are.
     pub(super) copied: (u64, usize),
-    /// Files of which nothing could be kept: how many, and the first with the reason.
+    /// Files that could not be kept: how many, and the first with the reason.
     lost: (u64, String),
 }
 
 impl Shelf {
-    /// Returns the reason.
+    /// Notes a file that could not be kept, and returns the reason.
     pub(super) fn lose(&mut self, path: &str, error: &io::Error) -> String {
-        let why = format!("it could not be copied: {error}");
+        let why = format!("cannot copy it: {error}");
         self.lost.0 += 1;
         if self.lost.0 == 1 {
             self.lost.1 = format!("{path}, {why}");
@@ -108,7 +108,7 @@ impl Shelf {
         why
     }
 
-    /// As the profile is made of them.
+    /// Takes everything, in the form that the profile is created from.
     pub(super) fn take(&mut self) -> Kept {
         let mut kept = Kept::default();
         let mut without_lines = Vec::new();
@@ -137,7 +137,7 @@ impl Shelf {
         }
         if let Some((path, size)) = without_lines.first() {
             kept.notes.push(format!(
-                "{} went away with more debug information than is copied of one ({}): functions have names but no lines; {path} ({}) is the first",
+                "{} disappeared, with more debug information than is copied ({} per file): functions have names but no lines; the first is {path} ({})",
                 counted(without_lines.len() as u64, "file"),
                 bytes(DEBUG_LIMIT),
                 bytes(*size)
@@ -147,7 +147,7 @@ impl Shelf {
     }
 }
 
-/// The whole file, if it is still there as it was when it was copied.
+/// The whole file, if it still exists unchanged since it was copied.
 fn again(path: &str, identity: Identity, excerpt: Excerpt) -> Option<File> {
     if !excerpt.is_partial {
         return None;
