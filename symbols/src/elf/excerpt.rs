@@ -1,5 +1,5 @@
-//! Copies the parts of an ELF file that unwind tables and names are built from, so that the file itself need not stay open. The copy has the same
-//! offsets and holes for everything else. A section that was left out has a flag of ours in the copy: its place is known, its bytes are not.
+//! Copies the parts of an ELF file that unwind tables and names are built from, so the file itself need not stay open. The copy has the same
+//! offsets, and holes for everything else. A section that was left out has a private flag in the copy: its place is known, its bytes are not.
 
 use std::fs::File;
 use std::io;
@@ -14,19 +14,19 @@ use super::MAX_FILE_SIZE;
 use super::bytes::ElfBytes;
 use crate::patience::Progress;
 
-/// The flags of a section whose bytes were left out: all of those that belong to operating systems, of which no file has more than two.
+/// The flags of a section whose bytes were left out: all flags that are reserved for operating systems; no file has more than two of them.
 const ABSENT: u32 = 0x0ff0_0000;
-/// Bytes that are copied at once.
+/// Bytes to copy at once.
 const PIECE: u64 = 1 << 20;
-/// Largest table of headers.
+/// The largest supported table of headers, in bytes.
 const MAX_TABLE: u64 = 16 << 20;
-/// An ELF header of either class.
+/// Size of an ELF header of either class.
 const HEADER: u64 = 64;
-/// Bytes of code that are copied.
+/// Maximum bytes of code to copy.
 const MAX_CODE: u64 = 64 << 20;
-/// Where `sh_flags` is in a section header.
+/// Offset of `sh_flags` in a section header.
 const FLAGS_AT: u64 = 8;
-/// Sections that are read by name, beside those of certain types.
+/// Sections to copy by name, in addition to those of certain types.
 const NAMED: [&[u8]; 7] = [
     b".eh_frame",
     b".eh_frame_hdr",
@@ -37,38 +37,38 @@ const NAMED: [&[u8]; 7] = [
     b".interp",
 ];
 
-/// How much of a file is copied.
+/// How much of a file to copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Bytes of everything.
+    /// Maximum bytes in total.
     pub bytes: u64,
-    /// Bytes of debug information, which is copied whole or not at all.
+    /// Maximum bytes of debug information, which is copied as a whole or not at all.
     pub debug: u64,
-    /// Code, too: stacks are unwound a little better with it.
+    /// Whether to copy code, too: stacks are unwound a little better with it.
     pub code: bool,
 }
 
-/// What was copied.
+/// The size of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Excerpt {
     /// Bytes in the copy, without holes.
     pub bytes: u64,
     /// Bytes of debug information that were left out.
     pub debug_left_out: u64,
-    /// Sections were left out.
+    /// Whether sections were left out.
     pub is_partial: bool,
 }
 
 /// Copies parts of `from` into `to`, which is empty.
 ///
 /// # Errors
-/// The file can't be read or was cut off, the copy can't be written, or its symbols are larger than `limits` allow.
+/// The file can't be read or is truncated, the copy can't be written, or its symbols are larger than `limits` allow.
 pub fn excerpt(from: &File, to: &File, limits: Limits, progress: &Progress) -> io::Result<Excerpt> {
     let size = from.metadata()?.len();
     if size > MAX_FILE_SIZE {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
-    // A program whose files are cold is to find no more pages in memory than were needed here.
+    // A program with cold files must find no more pages in memory than were needed here.
     let _ = posix_fadvise(from, 0, 0, PosixFadviseAdvice::POSIX_FADV_RANDOM);
     to.set_len(size)?;
     let mut copy = Copy {
@@ -105,7 +105,7 @@ struct Copy<'f> {
 }
 
 impl Copy<'_> {
-    /// Copies a range, as far as the file has it: who reads the copy finds what is missing.
+    /// Copies a range, as far as the file contains it: readers of the copy detect missing parts.
     fn part(&mut self, range: Range<u64>) -> io::Result<()> {
         let (mut at, end) = (range.start.min(self.size), range.end.min(self.size));
         self.left = (self.left.checked_sub(end.saturating_sub(at))).ok_or(io::ErrorKind::FileTooLarge)?;
@@ -114,7 +114,7 @@ impl Copy<'_> {
             let len = usize::try_from(PIECE.min(end - at)).unwrap_or(0);
             let bytes = piece.get_mut(..len).unwrap_or_default();
             self.from.read_exact_at(bytes, at)?;
-            // Holes stay holes.
+            // Keep holes as holes.
             if bytes.iter().any(|byte| *byte != 0) {
                 self.to.write_all_at(bytes, at)?;
             }
@@ -161,7 +161,7 @@ impl Copy<'_> {
     }
 }
 
-/// What a section is to the copy.
+/// The role of a section in the copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Needed,
@@ -171,7 +171,7 @@ enum Kind {
 }
 
 struct Section {
-    /// Where the lower half of its flags is, and what it is with [`ABSENT`].
+    /// Offset of the lower half of its flags, and its value with [`ABSENT`].
     flags_at: u64,
     absent: [u8; 4],
     range: Range<u64>,
@@ -186,18 +186,18 @@ impl Section {
 
 struct Sections {
     all: Vec<Section>,
-    /// A program without a loader: where its stacks end is found in its code.
+    /// Whether it is a program without a loader: then the ends of its stacks are found in its code.
     is_static: bool,
 }
 
-/// Copies the headers, and returns what they say. `data` shows the copy as it grows; `None`: they are damaged, or there are no sections.
+/// Copies the headers, and returns the sections in them. `data` shows the copy as it grows; `None`: the headers are damaged, or there are no sections.
 fn sections<E: FileHeader<Endian = Endianness>>(copy: &mut Copy<'_>, data: &[u8]) -> io::Result<Option<Sections>> {
     let Ok((header, endian)) = E::parse(data).and_then(|header| Ok((header, header.endian()?))) else {
         return Ok(None);
     };
     let (table, entry): (u64, u64) = (header.e_shoff(endian).into(), header.e_shentsize(endian).into());
     if table != 0 {
-        copy.table(table, 1, entry)?; // may hold the counts
+        copy.table(table, 1, entry)?; // may contain the counts
     }
     let counts = header
         .phnum(endian, data)
@@ -283,7 +283,7 @@ fn kind<S: SectionHeader<Endian = Endianness>>(section: &S, endian: Endianness, 
     }
 }
 
-/// The section's bytes are in this file: it was not left out of a copy.
+/// Whether the section's bytes are in this file: it was not left out of a copy.
 pub(super) fn is_here(section: &object::Section<'_, '_>) -> bool {
     !matches!(section.flags(), SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & u64::from(ABSENT) == u64::from(ABSENT))
 }

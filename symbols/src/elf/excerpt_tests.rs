@@ -1,4 +1,4 @@
-//! Copies are what the file was, without what was left out; damaged files are no danger.
+//! Copies equal the file except for what was left out; damaged files do no harm.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
