@@ -12,7 +12,7 @@ pub struct FoldedFaults {
     pub thread: ThreadId,
     /// Their class.
     pub class: FaultClass,
-    /// The kernel counts them as major.
+    /// Whether the kernel counts them as major.
     pub major: bool,
     /// Number of faults.
     pub faults: u64,
@@ -27,10 +27,10 @@ pub struct FoldedFaults {
 pub struct FoldedReads {
     /// The file.
     pub file: MappedFileId,
-    /// Within page faults; else by system calls.
+    /// Whether they were within page faults; otherwise in system calls.
     pub in_fault: bool,
     /// Number of [`PagesReadFact`](super::PagesReadFact)s.
     pub runs: u64,
-    /// Their pages.
+    /// Number of their pages.
     pub pages: u64,
 }

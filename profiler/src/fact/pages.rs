@@ -63,7 +63,7 @@ pub struct Pages {
     hides_around: Option<bool>,
     /// Ranges around the latest faults.
     latest: Latest,
-    /// What a thread has read since its last fault was over.
+    /// What each thread has read since its last fault ended.
     pending: FxHashMap<ThreadId, Vec<Pending>>,
     spots: usize,
     reads: usize,

@@ -1,4 +1,4 @@
-//! The facts of all threads of a profile, in one order: that of their times.
+//! The facts of all threads of a profile, merged in the order of their times.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,15 +12,15 @@ use crate::fact::{FactSink, FaultFact, Mark, PagesReadFact, SampleFact, Tables, 
 /// Facts of one thread.
 #[derive(Debug)]
 pub struct Lane {
-    /// Times ascending.
+    /// In ascending order of times.
     pub samples: Vec<SampleFact>,
-    /// What markers were made of.
+    /// The facts from which markers were created.
     pub marked: Marked,
-    /// Ends ascending.
+    /// In ascending order of ends.
     pub waits: Vec<WaitFact>,
 }
 
-/// What a thread's lane has left.
+/// The facts of a thread that remain.
 struct Rest<'l> {
     marks: Peekable<Iter<'l, Mark>>,
     reads: Peekable<Iter<'l, PagesReadFact>>,
@@ -29,7 +29,7 @@ struct Rest<'l> {
     samples: Peekable<Iter<'l, SampleFact>>,
 }
 
-/// Hands out every fact: what one thread read may be what another one mapped, so a thread can't be handed out after the other.
+/// Emits every fact: one thread may map what another one read, so the threads can't be emitted one after the other.
 pub fn replay(lanes: &[Lane], tables: &Tables, sink: &mut dyn FactSink) {
     let mut rest: Vec<Rest<'_>> = lanes.iter().map(Rest::of).collect();
     let first = rest.iter_mut().enumerate();
@@ -60,7 +60,7 @@ impl<'l> Rest<'l> {
         }
     }
 
-    /// Of the next fact; `None`: there is none.
+    /// The time of the next fact; `None`: there is none.
     fn time(&mut self) -> Option<Timestamp> {
         let times = [
             self.marks.peek().map(|mark| mark.start),
@@ -72,7 +72,7 @@ impl<'l> Rest<'l> {
         times.into_iter().flatten().min()
     }
 
-    /// All facts of that time. What a fault read comes before it.
+    /// Emits all facts of that time. The pages that a fault read precede it.
     fn hand_out(&mut self, time: Timestamp, tables: &Tables, sink: &mut dyn FactSink) {
         while let Some(mark) = self.marks.next_if(|mark| mark.start <= time) {
             sink.mark(tables, mark);

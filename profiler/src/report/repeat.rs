@@ -258,7 +258,7 @@ fn outliers(runs: &[Run]) -> Vec<Outlier> {
     let of: Vec<u64> = walls.iter().map(|(_, wall)| *wall).collect();
     let middle = median(&of);
     let distances: Vec<u64> = of.iter().map(|wall| wall.abs_diff(middle)).collect();
-    // The deviation is at least one percent: tiny differences between near-identical runs are no outliers.
+    // The deviation is at least one percent: tiny differences between near-identical runs are not outliers.
     let usual = median(&distances).max(middle / 100).max(1) as f64;
     let unlike = walls
         .into_iter()

@@ -65,7 +65,7 @@ pub enum TableBytesError {
     #[error("an unwind table that was damaged; it is made again")]
     Checksum,
     /// The bytes do not start at a multiple of 8.
-    #[error("an unwind table at an address that is no multiple of 8")]
+    #[error("the address of an unwind table is not a multiple of 8")]
     Misaligned,
     /// A violated invariant.
     #[error("an unwind table that breaks a promise: {0}")]

@@ -1,4 +1,4 @@
-//! Ranges that were mapped around the latest faults: what is read before such a fault has ended may have been in memory for it.
+//! Ranges that were mapped around the latest faults: pages that are read before such a fault ends may have been in memory for it.
 
 use std::collections::VecDeque;
 
@@ -6,15 +6,15 @@ use crate::addr::Timestamp;
 use crate::event::FileId;
 use crate::fact::fault::PageRange;
 
-/// Ranges that are kept: of more faults than end while one of them reads.
+/// Maximum number of kept ranges: more faults than end while one of them reads.
 const MAX_RANGES: usize = 1 << 12;
 
 /// Ranges of the latest faults of all files.
 #[derive(Debug, Default)]
 pub struct Latest {
-    /// In the order in which their faults ended.
+    /// In the order of the ends of their faults.
     ranges: VecDeque<Ended>,
-    /// When the last fault that is kept no longer had ended.
+    /// End of the last fault that is no longer kept.
     dropped: Option<Timestamp>,
 }
 
@@ -28,7 +28,7 @@ struct Ended {
 impl Latest {
     /// Adds the range of a fault that has ended.
     pub fn add(&mut self, end: Timestamp, file: FileId, pages: PageRange) {
-        // A fault that comes too late counts as one that has ended later.
+        // A fault that arrives too late counts as one that ended later.
         let end = self.ranges.back().map_or(end, |last| end.max(last.end));
         if self.ranges.len() == MAX_RANGES {
             self.dropped = self.ranges.pop_front().map(|oldest| oldest.end);
@@ -36,7 +36,7 @@ impl Latest {
         self.ranges.push_back(Ended { end, file, pages });
     }
 
-    /// The ranges of faults of a file that ended after `time`. `None`: that was too long ago.
+    /// The ranges of a file's faults that ended after `time`. `None`: that is too long ago.
     pub fn since(&self, time: Timestamp, file: FileId) -> Option<Vec<PageRange>> {
         if self.dropped.is_some_and(|dropped| time < dropped) {
             return None;
