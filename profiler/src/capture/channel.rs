@@ -66,7 +66,7 @@ impl Channel {
         }
     }
 
-    /// Who is handed what is sent.
+    /// The rights of the user who receives the files.
     pub fn reader(&self) -> &Rights {
         &self.reader
     }
@@ -95,7 +95,7 @@ impl Channel {
         self.flush()?;
         let (len, descriptor) = match self.receive_packet() {
             Err(ChannelError::Socket(Errno::EAGAIN | Errno::EINTR)) => return Ok(None),
-            // It hung up with messages unread.
+            // It closed the socket with unread messages.
             Err(ChannelError::Socket(Errno::ECONNRESET)) => return Err(ChannelError::Closed),
             packet => packet?,
         };
@@ -115,17 +115,17 @@ impl Channel {
         Ok((packet.len, packet.descriptor))
     }
 
-    /// Whether everything sent so far is with the other side.
+    /// Whether the socket has accepted everything sent so far.
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Whether another descriptor may wait.
+    /// Whether another descriptor may be queued.
     pub fn has_room_for_file(&self) -> bool {
         self.waiting.len() < OPEN_FILES_LIMIT
     }
 
-    /// Sends now, or later when the socket is full.
+    /// Sends a reply now, or later if the socket is full.
     pub fn send(&mut self, reply: &Reply, descriptor: Option<OwnedFd>) -> Result<(), ChannelError> {
         let message = serde_json::to_vec(reply).map_err(|error| ChannelError::Malformed(error.to_string()))?;
         self.waiting_bytes += message.len() + OVERHEAD;
@@ -141,7 +141,7 @@ impl Channel {
         warning.map_or(Ok(()), |warning| self.send(&Reply::Warning(warning), None))
     }
 
-    /// Sends what waits, as far as the socket takes it.
+    /// Sends queued replies, as far as the socket accepts them.
     pub fn flush(&mut self) -> Result<(), ChannelError> {
         while let Some((message, descriptor)) = self.waiting.front() {
             let number = [descriptor.as_ref().map_or(-1, AsRawFd::as_raw_fd)];

@@ -61,8 +61,8 @@ pub(super) fn named(mapping: &Mapping, problem: Option<String>) -> Mapped {
     }
 }
 
-/// By the mapping itself, which is the very file even if its name is gone or means another one now; or by its name below the process's root folder, or (if the
-/// process is gone) below ours.
+/// Opens the file through the mapping itself, which is the right file even if its name is gone or has been reused; or by its name below the process's root folder,
+/// or (if the process is gone) below ours.
 pub(super) fn open_mapped(mapping: &Mapping, reader: &Rights) -> io::Result<File> {
     let opening = Opening {
         id: mapping.file,
@@ -70,7 +70,7 @@ pub(super) fn open_mapped(mapping: &Mapping, reader: &Rights) -> io::Result<File
         reader,
     };
     let by_mapping = opening.by_mapping(mapping);
-    // What may not be read may not be read by another way.
+    // A file that may not be read through the mapping may not be read by its name either.
     if matches!(&by_mapping, Ok(_) | Err(Failure::Refused(_))) {
         return by_mapping.map_err(Failure::into_inner);
     }
@@ -81,20 +81,20 @@ pub(super) fn open_mapped(mapping: &Mapping, reader: &Rights) -> io::Result<File
     opening.by_name(mapping).map_err(Failure::into_inner)
 }
 
-/// Opens a file that is a regular one, without ever opening a device or waiting for a pipe.
+/// Opens a regular file, without ever opening a device or waiting for a pipe.
 ///
 /// # Errors
-/// When it is none, or can't be opened.
+/// When it is not a regular file, or can't be opened.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let place = place(path)?;
     require_regular(&place)?;
     reopen(&place)
 }
 
-/// Opens a regular file by its own name: no link is followed. Root opens only what everybody may read, since the name was the recorded program's choice.
+/// Opens a regular file by its own name: no link is followed. Root opens only files that all users may read, since the recorded program chose the name.
 ///
 /// # Errors
-/// When it is none, or may not be read.
+/// When it is not a regular file, or may not be read.
 pub fn open_without_links(path: &Path) -> io::Result<File> {
     let found = inside(&root_folder()?, path)?;
     let metadata = require_regular(&found)?;
@@ -106,9 +106,9 @@ pub fn open_without_links(path: &Path) -> io::Result<File> {
 
 /// Why a file is not passed on.
 enum Failure {
-    /// There is nothing, or something else.
+    /// It does not exist, or is a different file.
     Missing(io::Error),
-    /// It is not to be read.
+    /// It may not be read.
     Refused(io::Error),
 }
 
@@ -120,12 +120,12 @@ impl Failure {
     }
 }
 
-/// A mapped file that is to be opened.
+/// A mapped file to open.
 struct Opening<'r> {
     id: FileId,
     /// The rights of the process that maps it; `None`: it is gone.
     process: Option<Rights>,
-    /// Who is handed the file.
+    /// The rights of the user who receives the file.
     reader: &'r Rights,
 }
 
@@ -150,12 +150,12 @@ impl Opening<'_> {
         self.read(&detached(found.map_err(Failure::Missing)?))
     }
 
-    /// Whether the reader may look into whatever the process may.
+    /// Whether the reader may inspect everything that the process may.
     fn is_own(&self) -> bool {
         self.process.as_ref().is_some_and(|process| self.reader.covers(process))
     }
 
-    /// Opens what is there for reading, as everybody who has to be able to.
+    /// Opens the file for reading, if both the process and the reader may read it.
     fn read(&self, place: &File) -> Result<File, Failure> {
         let metadata = require_regular(place).map_err(Failure::Missing)?;
         let by_process = match &self.process {
@@ -169,7 +169,7 @@ impl Opening<'_> {
         Ok(file)
     }
 
-    /// Fails unless the reader could reach the name of another user's file, or the folder that it had a name in.
+    /// Fails unless the reader could reach the name of another user's file, or the folder that contained its name.
     fn reach(&self, pid: u32, name: &Path, place: &File) -> io::Result<()> {
         let root = root(pid)?;
         let Some(former) = name.as_os_str().as_bytes().strip_suffix(DELETED) else {
@@ -177,7 +177,7 @@ impl Opening<'_> {
         };
         let folder = Path::new(std::ffi::OsStr::from_bytes(former)).parent();
         let folder = folder.ok_or(io::ErrorKind::NotFound)?;
-        // What is in it, not only the folder itself.
+        // Access to its contents is required, not only to the folder itself.
         let folder = self.reader.within(|| inside(&root, &folder.join(".")))?;
         // Memory files have names, too, but no folder.
         if folder.metadata()?.dev() == place.metadata()?.dev() {
@@ -202,12 +202,12 @@ fn root(pid: u32) -> io::Result<File> {
     place(Path::new(&format!("/proc/{pid}/root")))
 }
 
-/// Our own.
+/// Our own root folder.
 fn root_folder() -> io::Result<File> {
     place(Path::new("/"))
 }
 
-/// What is at a path, without access to its contents: that has no effect on a device or a pipe.
+/// Opens a path without access to its contents (`O_PATH`): that has no effect on a device or a pipe.
 pub(super) fn place(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -215,7 +215,7 @@ pub(super) fn place(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// What is at an absolute path below a root folder. Paths of mappings have no links in them: one that is there now leads to another file.
+/// Opens an absolute path below a root folder, as [`place`] does. Paths of mappings contain no links: a link that is there now leads to another file.
 fn inside(root: &File, path: &Path) -> io::Result<File> {
     let how = OpenHow::new()
         .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
@@ -236,7 +236,7 @@ fn require_regular(place: &File) -> io::Result<Metadata> {
     }
 }
 
-/// Everybody may read it.
+/// Fails unless all users may read it.
 fn require_public(metadata: &Metadata) -> io::Result<()> {
     if metadata.mode() & 0o004 != 0 {
         Ok(())

@@ -150,7 +150,7 @@ fn said(socket: OwnedFd) -> Result<Vec<u8>> {
     fcntl(&socket, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
     let mut said = Vec::new();
     match File::from(socket).take(MOST_TOLD).read_to_end(&mut said) {
-        Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error).context("what the run came to"),
+        Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error).context("reading the result of the run"),
         _ => Ok(said),
     }
 }

@@ -12,7 +12,7 @@ use crate::report::metrics::{Facts, Metrics, Runs};
 /// Maximum number of recordings in a set: the statistical test is exact.
 pub const MOST: usize = 50;
 
-/// The metrics of every recording; a folder stands for the profiles in it.
+/// The metrics of every recording; a folder means all profiles in it.
 ///
 /// # Errors
 /// A recording can't be read, or a folder contains none.

@@ -34,7 +34,7 @@ pub trait FactSink {
     fn request(&mut self, _: &Tables, _: &RequestFact) {}
     /// Why a fault or a wait, passed before, took so long, if known.
     fn joined(&mut self, _: &Tables, _: &Cause) {}
-    /// A process ended a while ago, and no fact of it comes any more: what is kept of it one by one may be summed up. Only the log can say.
+    /// A process ended a while ago, and no more facts about it follow: its individually kept facts may be aggregated. Only the log knows this.
     fn over(&mut self, _: &Tables, _: ProcessId) {}
     /// Whether it uses the stacks of such facts; others may be left out, which saves most of the time and memory of
     /// a replay.

@@ -34,7 +34,7 @@ fn read(file: MappedFileId, first: u64, count: u32, in_fault: bool) -> PagesRead
     }
 }
 
-/// It began before any of the reads.
+/// A fault that began before any of the reads.
 fn fault(page: u64, around: Option<(u64, u32)>, retries: Option<u32>) -> FaultFact {
     FaultFact {
         start: Timestamp(0),
@@ -74,7 +74,7 @@ fn a_single_attempt_looked_around_before_it_read() {
     let file = all.of(&tables, FILE).unwrap();
     assert_eq!(pages(&file.maybe_around), (4..16).collect::<Vec<_>>());
     assert_eq!(pages(&file.wasted()), [0, 2, 3]);
-    // The next one finds them.
+    // The next fault finds them.
     all.fault(&tables, &fault(0, Some((0, 16)), Some(0)));
     let file = all.of(&tables, FILE).unwrap();
     assert_eq!(pages(&file.around), [0, 1, 2, 3]);
@@ -106,7 +106,7 @@ fn without_any_sign_of_the_number_of_attempts_a_fault_may_have_mapped_what_it_re
     let file = all.of(&tables, FILE).unwrap();
     assert!(file.around.is_empty());
     assert_eq!(pages(&file.wasted()), (16..24).collect::<Vec<_>>());
-    // A major one whose repetition nothing saw.
+    // A major fault whose repetition was not seen.
     let mut all = Pages::default();
     let major = FaultFact {
         major: true,
@@ -143,7 +143,7 @@ fn what_is_read_later_was_not_mapped_before() {
     assert_eq!(pages(&file.wasted()), [30, 31]);
 }
 
-/// Over at that time.
+/// The fault, ending at that time.
 fn ends_at(time: u64, fault: FaultFact) -> FaultFact {
     FaultFact {
         latency: Some(Duration::from_nanos(time)),
@@ -151,7 +151,7 @@ fn ends_at(time: u64, fault: FaultFact) -> FaultFact {
     }
 }
 
-/// Of another thread.
+/// The fault, by another thread.
 fn of_another(fault: FaultFact) -> FaultFact {
     FaultFact {
         thread: ThreadId(1),
@@ -167,7 +167,7 @@ fn what_was_read_before_another_thread_s_fault_ended_may_be_mapped_by_it() {
     all.read(&tables, &read(FILE, 0, 32, true));
     all.fault(&tables, &ends_at(4, fault(5, Some((0, 16)), Some(1))));
     assert!(all.of(&tables, FILE).unwrap().wasted().is_empty());
-    // One that had ended before the read mapped nothing of it.
+    // A fault that ended before the read mapped none of its pages.
     let mut all = Pages::default();
     all.fault(&tables, &ends_at(1, of_another(fault(20, Some((16, 16)), Some(0)))));
     all.read(&tables, &read(FILE, 0, 32, true));

@@ -11,7 +11,7 @@
 #define PMD ((size_t)2 << 20)
 // Threads or processes at the same time.
 #define CROWD 4
-// Of /proc/kpageflags (include/uapi/linux/kernel-page-flags.h).
+// Flags in /proc/kpageflags (include/uapi/linux/kernel-page-flags.h).
 #define COMPOUND (((uint64_t)1 << 15) | ((uint64_t)1 << 16))
 
 static bool is(const char *one, const char *other) { return !strcmp(one, other); }
@@ -21,7 +21,7 @@ static char *map;
 // Pages that any process had mapped.
 static unsigned char *mapped;
 
-// Where the whole of it is free, `after` bytes behind a boundary of 2 MiB.
+// An address with enough free space, `after` bytes after a boundary of 2 MiB.
 static char *place_for(size_t after) {
     char *place = mmap(0, PAGES * PAGE + 2 * PMD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (place == MAP_FAILED) die("mmap");
@@ -38,7 +38,7 @@ static int advice(void) {
                                     : MADV_NORMAL;
 }
 
-// Null, or what the kernel does not allow.
+// Maps the file. Null, or what the kernel does not allow.
 static const char *map_it(int fd) {
     bool is_private = is(kind, "private") || is(kind, "copied");
     int flags = (is_private ? MAP_PRIVATE : MAP_SHARED) | (is(kind, "populate") ? MAP_POPULATE : 0);
@@ -52,7 +52,7 @@ static const char *map_it(int fd) {
     return is(kind, "locked") && mlock(map, PAGES * PAGE) ? "mlock is not allowed" : 0;
 }
 
-// Marks the pages that this process has mapped; how many, and of how many the folio has others, too.
+// Marks the pages that this process has mapped. Returns how many, and counts those in folios of several pages.
 static size_t mark_mapped(size_t *large) {
     static uint64_t entries[PAGES];
     int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC), flags = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
