@@ -4,6 +4,7 @@ use std::io;
 
 use nix::time::{ClockId, clock_gettime};
 use profiler_common::task::{COMMAND_LINE_LEN, PATH_LEN};
+use rustc_hash::FxHashMap;
 
 use super::capabilities::READ_FILES;
 use crate::addr::Timestamp;
@@ -156,6 +157,23 @@ pub fn stat(pid: u32, tid: u32) -> io::Result<Stat> {
         .unsigned_abs();
     parse_stat(&text, ticks, boot.saturating_sub(now().0))
         .ok_or_else(|| io::Error::other("unknown format of /proc/PID/stat"))
+}
+
+/// The descendants of a process, breadth first and about `limit` at most.
+pub fn descendants(pid: u32, limit: usize) -> io::Result<Vec<u32>> {
+    let mut children: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+    for process in processes()? {
+        if let Ok(stat) = stat(process, process) {
+            children.entry(stat.parent).or_default().push(process);
+        }
+    }
+    let mut found: Vec<u32> = children.remove(&pid).unwrap_or_default();
+    let mut next = 0;
+    while let Some(process) = found.get(next).filter(|_| found.len() < limit) {
+        found.extend(children.remove(process).unwrap_or_default());
+        next += 1;
+    }
+    Ok(found)
 }
 
 /// Of `include/linux/sched.h`: it is exiting, and the kernel has reported that.

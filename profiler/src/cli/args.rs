@@ -139,9 +139,8 @@ pub struct Record {
     /// Stop recording after this time
     #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub duration: Option<String>,
-    /// Record these processes, with their threads and the children that they start from now on
-    /// (repeatable)
-    #[arg(short, long = "pid", value_name = "PID", conflicts_with_all = ["all", "command"])]
+    /// Record these processes (separated by commas), with their threads and the children that they start from now on
+    #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', conflicts_with_all = ["all", "command"])]
     pub pid: Vec<u32>,
     /// Record the whole system (until the command ends, if one is given)
     #[arg(short, long)]

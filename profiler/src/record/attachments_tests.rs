@@ -205,7 +205,7 @@ fn what_there_is_no_room_for_is_left_out_and_counted() {
     let [problem] = &*collected.problems else {
         panic!("{:?}", collected.problems);
     };
-    for word in ["2 (2.50 kB)", "perf-1.map the first", "1 GiB", "-d"] {
+    for word in ["2 (2.50 kB)", "perf-1.map. At most", "1 GiB", "-d"] {
         assert!(problem.contains(word), "{word}: {problem}");
     }
 }

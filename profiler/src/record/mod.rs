@@ -4,6 +4,7 @@ mod anchors;
 pub mod attachments;
 pub mod binaries;
 pub mod cache;
+mod children;
 pub mod command;
 pub mod conversion;
 pub mod finish;
@@ -181,13 +182,16 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     })
 }
 
-/// Checks that the processes to record exist.
+/// Checks that the processes to record exist, and warns if they have children that are not to be recorded.
 fn check_running(target: &Target) -> Result<()> {
     let Target::Pids(pids) = target else { return Ok(()) };
-    match pids.iter().find(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-        Some(pid) => bail!("process {pid} does not exist; `pgrep -a NAME` lists running processes"),
-        None => Ok(()),
+    if let Some(pid) = pids.iter().find(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+        bail!("process {pid} does not exist; `pgrep -a NAME` lists running processes");
     }
+    if let Some(warning) = children::unrecorded(pids) {
+        tell(warning);
+    }
+    Ok(())
 }
 
 /// Everything that a recording needs, except the privileged helper.

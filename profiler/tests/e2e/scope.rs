@@ -80,7 +80,14 @@ fn a_running_process_with_its_threads_and_children_to_be() {
     let script = format!("sleep 8; {} 400; sleep 1", burn.path.display());
     let threads = Bystander::start("sh", &["-c", &script]);
     let other = Bystander::start(&burn, &["60000"]);
-    let profile = Ngmi::record().args(["-p", &threads.pid()]).run().profile();
+    let outcome = Ngmi::record().args(["-p", &threads.pid()]).run();
+    let warning = format!("1 running descendant of {} is not recorded; ", threads.pid());
+    assert!(
+        outcome.stderr.contains(&warning),
+        "the shell's sleep: {}",
+        outcome.stderr
+    );
+    let profile = outcome.profile();
     assert!(threads.is_in(&profile));
     assert!(!other.is_in(&profile));
     assert!(profile.main_of("burn").share("burn_here") > 0.9, "a child born later");
@@ -93,10 +100,10 @@ fn two_running_processes_and_their_names() {
         Bystander::start(Oracle::c("burn"), &["60000"]),
         Bystander::start(Oracle::c("split"), &["60000"]),
     );
-    let profile = Ngmi::record()
-        .args(["-d", "1", "-p", &one.pid(), "-p", &two.pid()])
-        .run()
-        .profile();
+    let both = format!("{},{}", one.pid(), two.pid());
+    let outcome = Ngmi::record().args(["-d", "1", "-p", &both]).run();
+    assert!(!outcome.stderr.contains("descendant"), "{}", outcome.stderr);
+    let profile = outcome.profile();
     assert!(profile.main_of("burn").share("burn_here") > 0.9);
     assert!(profile.main_of("split").share("takes_three_parts") > 0.6);
     assert_eq!(profile.threads.len(), 2, "{:?}", profile.thread_names());

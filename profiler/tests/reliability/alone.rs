@@ -168,8 +168,10 @@ fn the_privileged_half_alone_has_a_better_place() {
     // Until it executes the command, its arguments begin with those of `ngmi __exec`.
     let command = || of("1500").filter(|&pid| !words(pid, "__exec"));
     running.wait_until("the command", |_| command().is_some());
-    let (capture, opener) = (of("__capture").unwrap(), of("__open").unwrap());
-    running.wait_until("the nice values", |_| nice(capture)[0] == -10 && nice(opener) == [-10]);
+    running.wait_until("the nice values", |_| {
+        let of_first_thread = |name| of(name).and_then(|pid| nice(pid).first().copied());
+        of_first_thread("__capture") == Some(-10) && of_first_thread("__open") == Some(-10)
+    });
     for pid in [recorder, command().unwrap()] {
         assert!(nice(pid).iter().all(|&nice| nice == own), "{pid}: {:?}", nice(pid));
     }

@@ -43,28 +43,12 @@ pub fn read(pid: u32, tree: bool) -> Result<Vec<Process>> {
         files: FxHashMap::default(),
     };
     let mut processes = vec![reader.process(pid)?];
-    for child in if tree { descendants(pid)? } else { Vec::new() } {
-        processes.extend(reader.process(child).ok());
+    if tree {
+        let children =
+            procfs::descendants(pid, MAX_PROCESSES).context("cannot list the processes; is /proc mounted?")?;
+        processes.extend(children.into_iter().filter_map(|child| reader.process(child).ok()));
     }
     Ok(processes)
-}
-
-/// The processes of the tree, breadth first.
-fn descendants(pid: u32) -> Result<Vec<u32>> {
-    let mut children: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
-    let processes = procfs::processes().context("cannot list the processes; is /proc mounted?")?;
-    for process in processes {
-        if let Ok(stat) = procfs::stat(process, process) {
-            children.entry(stat.parent).or_default().push(process);
-        }
-    }
-    let mut found: Vec<u32> = children.remove(&pid).unwrap_or_default();
-    let mut next = 0;
-    while let Some(process) = found.get(next).filter(|_| found.len() < MAX_PROCESSES) {
-        found.extend(children.remove(process).unwrap_or_default());
-        next += 1;
-    }
-    Ok(found)
 }
 
 /// Sections of a file, or the reason for none.
