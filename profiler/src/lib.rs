@@ -15,4 +15,5 @@ pub mod record;
 pub mod report;
 pub mod table;
 pub mod task;
+pub mod terminal;
 pub mod unwind;

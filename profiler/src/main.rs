@@ -2,7 +2,7 @@
 
 fn main() -> std::process::ExitCode {
     if let Err(error) = profiler::capture::capabilities::settle() {
-        profiler::cli::terminal::fail(&error);
+        profiler::terminal::fail(&error);
         return std::process::ExitCode::FAILURE;
     }
     profiler::cli::main()

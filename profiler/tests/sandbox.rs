@@ -29,11 +29,11 @@ use nix::sys::socket::SockType;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use profiler::capture::wire::Mapped;
-use profiler::cli::sandbox;
 use profiler::event::FileId;
 use profiler::record::finish::Plan;
 use profiler::record::privilege::joint;
 use profiler::record::reach::Reach;
+use profiler::record::sandbox;
 use symbols::elf::ElfFile;
 use symbols::{BinaryRequest, Config, Symbolicator};
 

@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 use super::args::Convert;
-use super::options::ResultOptions;
-use super::sandbox;
 use crate::record::conversion::Maker;
 use crate::record::finish::{self, OpenLog, Plan};
+use crate::record::options::ResultOptions;
+use crate::record::sandbox;
 use crate::record::sources::SourcePlaces;
 use crate::record::spool::Output;
 
@@ -18,7 +18,7 @@ pub fn run(args: Convert) -> Result<ExitCode> {
     // A file system that never answers would keep this process from ending, so a separate process
     // writes the profile. It is started before the sandbox applies.
     let maker = Maker::start(None, None)?;
-    sandbox::around_output(&args.output);
+    sandbox::around(&[&args.output]);
     let result = ResultOptions::try_from(args.result)?;
     let file = File::open(&args.log).with_context(|| {
         format!(

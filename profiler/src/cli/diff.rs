@@ -8,12 +8,12 @@ use anyhow::{Context, Result, bail};
 
 use super::args::Diff as Args;
 use super::output::to_stdout;
-use super::terminal::tell;
 use super::{runs, source};
 use crate::profile::{Difference, Weights, gzip};
 use crate::record::spool::Output;
 use crate::report::diff::{Diff, text};
 use crate::report::export;
+use crate::terminal::tell;
 
 pub fn run(args: &Args) -> Result<ExitCode> {
     let (before, after) = sides(args)?;

@@ -7,10 +7,10 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::args::Doctor as Args;
-use super::sandbox;
-use super::terminal::{fail, out};
 use crate::capture::doctor::{Doctor, doctor};
 use crate::event::HookStatus;
+use crate::record::sandbox;
+use crate::terminal::{fail, out};
 
 /// Width of the table in columns.
 const WIDTH: usize = 80;

@@ -10,11 +10,11 @@ use anyhow::{Context, Result, bail};
 use super::faults::{warn_of_budget, why_none};
 use super::scratch::Scratch;
 use super::source::{self, Kind};
-use super::terminal::tell;
 use crate::fact::Tables;
 use crate::record::spool::Output;
 use crate::report::explorer::{Facts, write};
 use crate::report::faults::{Selection, Selector, View};
+use crate::terminal::tell;
 
 /// The compressed document of all faults of a profile, which the server returns for
 /// `web::explorer::DATA`. Without faults, it contains the reason.

@@ -11,7 +11,6 @@ use super::missing::About;
 use super::output::{file_of, to_stdout};
 use super::scratch::Scratch;
 use super::source::{self, Kind};
-use super::terminal::tell;
 use super::{faults, io as requests, waits};
 use crate::fact::{FactSink, Recording, Tables};
 use crate::plural::counted;
@@ -21,6 +20,7 @@ use crate::report::export::Type;
 use crate::report::interchange::parquet::Writer;
 use crate::report::interchange::{Sums, Table, Weight, folded, otlp, pprof, samples};
 use crate::report::{faults as faults_report, io as io_report, waits as waits_report};
+use crate::terminal::tell;
 
 /// Size of the output buffer in bytes.
 const BUFFER: usize = 1 << 18;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 use super::args::Lint;
-use super::terminal::{plain, say, tell};
+use crate::terminal::{plain, say, tell};
 
 pub fn run(args: &Lint) -> Result<ExitCode> {
     let file = File::open(&args.profile).with_context(|| format!("cannot read {}", args.profile.display()))?;

@@ -13,11 +13,11 @@ use nix::unistd::Uid;
 use symbols::elf::ElfFile;
 
 use super::args::{Maps, Way as Asked};
-use super::terminal::out;
 use crate::addr::Avma;
 use crate::capture::maps::{self, BuildIds, Way, Which};
 use crate::capture::rights::Rights;
 use crate::event::Mapping;
+use crate::terminal::out;
 
 /// Returns exit status 1 if an address is in no mapping.
 pub fn run(args: &Maps) -> Result<ExitCode> {

@@ -1,9 +1,9 @@
 //! Messages of subcommands about a recording that contains no events of their kind, or fewer than
 //! occurred.
 
-use super::terminal::tell;
 use crate::fact::Recording;
 use crate::report::text::count;
+use crate::terminal::tell;
 
 /// The event kind that a subcommand reports.
 pub struct About {

@@ -18,11 +18,11 @@ mod missing;
 pub mod options;
 mod order;
 mod output;
+mod outputs;
 mod preload;
 mod record;
 mod repeat;
 mod runs;
-pub mod sandbox;
 mod scratch;
 mod serve;
 mod share;
@@ -30,7 +30,6 @@ mod smaps;
 mod source;
 mod span;
 mod tables;
-pub mod terminal;
 mod trim;
 mod waits;
 
@@ -39,9 +38,11 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
+use crate::record::options::ResultOptions;
+use crate::record::sandbox;
 use crate::report::summary::Summary;
+use crate::terminal;
 use args::{Action, Cli};
-use options::ResultOptions;
 
 /// Runs the command line and returns the exit status: that of the subcommand, 1 for a failure, 2
 /// for a check that could not run, 125 for a failed recording.
@@ -59,7 +60,9 @@ pub fn main() -> ExitCode {
 }
 
 fn run(verb: Action) -> anyhow::Result<ExitCode> {
-    sandbox::around(&verb);
+    if let Some(outputs) = outputs::of(&verb) {
+        sandbox::around(&outputs);
+    }
     match verb {
         Action::Record(record) => record::run(record),
         Action::Convert(convert) => convert::run(convert),

@@ -12,7 +12,6 @@ use symbols::elf::ElfFile;
 use super::args::Order;
 use super::output::{file_of, to_file_or_stdout, to_stdout};
 use super::source;
-use super::terminal::{say, tell};
 use crate::event::EXACT_TOUCH;
 use crate::fact::{MappedFileId, ModuleId, Recording, Tables};
 use crate::plural::counted;
@@ -22,6 +21,7 @@ use crate::report::order::touch::{Chosen, ambiguous};
 use crate::report::order::{Layout, Touches, format, text};
 use crate::report::select::glob;
 use crate::report::text::{fit_end, percent};
+use crate::terminal::{say, tell};
 
 pub fn run(args: &Order) -> Result<ExitCode> {
     let output = file_of(args.output.as_deref());

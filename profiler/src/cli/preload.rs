@@ -18,7 +18,6 @@ use super::missing::About;
 use super::output::{file_of, to_file_or_stdout};
 use super::source;
 use super::span::moment;
-use super::terminal::{fail, out, tell};
 use crate::addr::PAGE;
 use crate::capture::daemon::{Side, daemonize};
 use crate::fact::Recording;
@@ -28,6 +27,7 @@ use crate::record::preload::identify::{Identified, identify};
 use crate::record::preload::read_list;
 use crate::report::preload::{FileNeed, List, Model, Needs, Range, plan};
 use crate::report::text::{bytes, count, duration, fit, fit_end};
+use crate::terminal::{fail, out, tell};
 
 /// Maximum number of files named in a message; those with most to read come first.
 const NAMED: usize = 3;

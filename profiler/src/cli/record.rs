@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 use super::args::{Record, Serve};
-use super::options::RecordOptions;
 use super::repeat::{self, Teller, numbered};
-use super::terminal::tell;
+use crate::record::options::RecordOptions;
 use crate::record::{Outcome, command::exit_code};
+use crate::terminal::tell;
 
 pub fn run(args: Record) -> Result<ExitCode> {
     if let (Some(runs), None) = (args.runs, args.run) {
@@ -17,6 +17,7 @@ pub fn run(args: Record) -> Result<ExitCode> {
     if let (Some(number), Some(fd)) = (args.run, args.run_fd) {
         return one_of_many(args, number, Teller::new(fd)?);
     }
+    let serve = (!args.save_only && !args.result.json).then(|| args.serve.clone());
     let options = RecordOptions::try_from(args)?;
     let outcome = crate::record::run(&options)?;
     let lost = super::show(&outcome.summary, options.result)?;
@@ -29,7 +30,7 @@ pub fn run(args: Record) -> Result<ExitCode> {
     let code = if lost || outcome.is_cut { 125 } else { status(&outcome) };
     outcome.signals.end_with(code);
     // Without a terminal, the user could not stop the server.
-    let served = match &options.serve {
+    let served = match &serve {
         Some(serve) if !outcome.signals.hung_up() => open(&options, serve, &outcome),
         _ => Ok(()),
     };

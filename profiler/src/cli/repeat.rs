@@ -20,7 +20,6 @@ use nix::unistd::Pid;
 use super::args::Record;
 use super::output::to_stdout;
 use super::runs::{self, MOST};
-use super::terminal::tell;
 use crate::capture::link::inherited;
 use crate::record::Outcome;
 use crate::record::command::exit_code;
@@ -28,6 +27,7 @@ use crate::record::privilege::joint;
 use crate::record::watch::{Happening, Watch};
 use crate::report::export;
 use crate::report::repeat::{Repeated, Run};
+use crate::terminal::tell;
 
 /// Maximum size of the result of a run in bytes.
 const MOST_TOLD: u64 = 1 << 20;

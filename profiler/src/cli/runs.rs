@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail};
 
 use super::scratch::Scratch;
 use super::source::{self, Kind};
-use super::terminal::tell;
 use crate::report::metrics::{Facts, Metrics, Runs};
+use crate::terminal::tell;
 
 /// Maximum number of recordings in a set: the statistical test is exact.
 pub const MOST: usize = 50;

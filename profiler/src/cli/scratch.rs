@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use anyhow::{Result, bail};
 use symbols::Config;
 
-use super::terminal::tell;
 use crate::report::sorted;
+use crate::terminal::tell;
 
 /// Maximum bytes of rows of one kind in memory.
 const LIMIT: usize = 64 << 20;

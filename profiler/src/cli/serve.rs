@@ -14,9 +14,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use web::{Explorer, ProfilerUrl, Server, Site};
 
 use super::args::Serve;
-use super::terminal::{say, tell};
 use crate::record::identity::Environment;
 use crate::record::sources::SourcePlaces;
+use crate::terminal::{say, tell};
 
 /// Serves `profile`; returns on Ctrl-C, SIGTERM or SIGHUP.
 ///

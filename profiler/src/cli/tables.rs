@@ -10,9 +10,9 @@ use profiler_common::unwind::{Cfa, Row, TABLE_PAGE};
 use symbols::elf::ElfFile;
 
 use super::args::Tables as Args;
-use super::terminal::out;
 use crate::record::stamp::Stamp;
 use crate::record::tables::Tables;
+use crate::terminal::out;
 use crate::unwind::table::{Table, compile};
 
 /// Prints one line per file; with `--closure`, also for the files that the command maps when it

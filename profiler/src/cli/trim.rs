@@ -8,7 +8,6 @@ use anyhow::{Context, Result, bail};
 
 use super::args::Trim;
 use super::span::times;
-use super::terminal::tell;
 use crate::fact::trim::{Cut, trim};
 use crate::fact::{FactSink, FactSource as _, Mark, Process, SampleFact, Tables};
 use crate::plural::counted;
@@ -16,6 +15,7 @@ use crate::profile::ProfileSource;
 use crate::record::finish::write_profile;
 use crate::record::spool::Output;
 use crate::report::select::{Words, fits, glob, id_or_name};
+use crate::terminal::tell;
 
 /// Words for processes in errors.
 const WORDS: Words = Words {

@@ -23,11 +23,11 @@ use super::finish::{self, OpenLog, Plan};
 use super::identity::Environment;
 use super::privilege::joint;
 use super::reach::Reach;
+use super::sandbox;
 use super::spool::{Output, Spool};
 use crate::capture::link::Link;
 use crate::capture::open_files;
 use crate::capture::wire::Mapped;
-use crate::cli::sandbox;
 use crate::report::Summary;
 
 /// Maximum bytes of its answer: a hostile file may have taken over the process.

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::session::Captured;
-use crate::cli::options::RecordOptions;
-use crate::cli::terminal::tell;
+use crate::record::options::RecordOptions;
+use crate::terminal::tell;
 
 /// A command that ran for less than this may have handed over.
 const SHORT: Duration = Duration::from_secs(1);

@@ -25,10 +25,10 @@ use crate::capture::meter::Phases;
 use crate::capture::open_files::{self, Raised};
 use crate::capture::terms::{Scope, Terms};
 use crate::capture::wire::{Ended, Mapped, PerfMap, Progress, Reply, Request, Start};
-use crate::cli::options::{RecordOptions, Target};
-use crate::cli::terminal::tell;
 use crate::event::Header;
 use crate::plural::counted;
+use crate::record::options::{RecordOptions, Target};
+use crate::terminal::tell;
 
 /// How long the privileged helper may take to drain after `Stop`.
 const DRAIN_LIMIT: Duration = Duration::from_mins(1);

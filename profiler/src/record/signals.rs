@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGHUP, SIGINT};
 
 use super::spool::Place;
-use crate::cli::terminal::tell;
+use crate::terminal::tell;
 
 /// A signal this soon after the first request counts as the same: `timeout` sends its signal to its child and then to
 /// the child's group.

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Result, bail};
 use nix::fcntl::{AT_FDCWD, AtFlags};
 
-use crate::cli::terminal::tell;
 use crate::event::format::ChunkKind;
 use crate::event::read::LogReader;
+use crate::terminal::tell;
 
 /// Mode of a new file, before the umask.
 const NEW_MODE: u32 = 0o666;

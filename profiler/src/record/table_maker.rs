@@ -20,8 +20,8 @@ use super::tables::Tables;
 use crate::capture::files::open_regular;
 use crate::capture::link::Link;
 use crate::capture::wire::{Mapped, Request, TableOf};
-use crate::cli::terminal::tell;
 use crate::event::{FileId, Segment};
+use crate::terminal::tell;
 
 /// How long the command waits for the tables of the files that it will map: those in the cache take a few
 /// milliseconds.

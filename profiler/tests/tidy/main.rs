@@ -59,6 +59,8 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
         ],
         "capture is privileged and small: it parses no file of the recorded program and builds no profile",
     ),
+    ("profiler/src/record", &["crate::cli"], DOWN_WHY),
+    ("profiler/src/terminal.rs", &["crate::cli", "crate::record"], DOWN_WHY),
     (
         "symbols/src",
         &["profiler::", "profiler_common", "aya"],

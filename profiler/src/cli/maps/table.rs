@@ -5,10 +5,10 @@ use anyhow::Result;
 use super::lookup::{Mapped, Place};
 use super::name;
 use crate::capture::maps::Way;
-use crate::cli::terminal::{out, plain};
 use crate::event::Mapping;
 use crate::plural::counted;
 use crate::report::text::{escaped, fit_end};
+use crate::terminal::{out, plain};
 
 /// Width of the table in columns.
 const WIDTH: usize = 80;

@@ -16,8 +16,8 @@ use web::ProfilerUrl;
 use web::share::{ShareError, Storage, Uploaded, public_url};
 
 use super::args::Share;
-use super::terminal::{out, plain, say, tell};
 use crate::report::text::{WIDTH, fit};
+use crate::terminal::{out, plain, say, tell};
 use store::{Shared, Store};
 
 pub fn run(args: &Share) -> Result<ExitCode> {

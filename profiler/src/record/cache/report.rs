@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::system::Dropped;
 use super::{Entry, Why};
-use crate::cli::options::Wanted;
 use crate::plural::counted;
+use crate::record::options::Wanted;
 use crate::report::repeat::CacheState;
 
 /// Files that are named, at most.

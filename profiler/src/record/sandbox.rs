@@ -11,33 +11,16 @@ use landlock::{
 };
 use symbols::{Config, Debuginfod};
 
-use super::args::Action;
+use super::reach::Reach;
 use crate::event::HookStatus;
-use crate::record::reach::Reach;
 
 /// The newest Landlock ABI that this code knows.
 const NEWEST: ABI = ABI::V10;
 
-/// Applies the sandbox to the rest of the process if the subcommand only reads, as far as the
+/// Applies the sandbox to the rest of the process, which writes only these outputs, as far as the
 /// kernel supports it. Call it before the first byte is read, with a single thread: it applies to
 /// that thread and to those that it starts.
-pub fn around(verb: &Action) {
-    if let Some(outputs) = outputs(verb) {
-        build(&outputs);
-    }
-}
-
-/// Like [`around`], for a subcommand that has to start something first.
-pub fn around_output(output: &Path) {
-    build(&[output]);
-}
-
-/// Like [`around`], for the process that writes a recording's profile: it inherits its output.
-pub fn around_conversion() {
-    build(&[]);
-}
-
-fn build(outputs: &[&Path]) {
+pub fn around(outputs: &[&Path]) {
     let debuginfod = Debuginfod::from_env();
     // For temporary rows, and for binaries that line information is read from.
     let mut places = vec![Config::scratch_folder()];
@@ -55,6 +38,11 @@ fn build(outputs: &[&Path]) {
     // A kernel without Landlock, or a container that refuses it, changes nothing; `ngmi doctor`
     // reports it.
     let _ = restrict(&places, debuginfod.is_some());
+}
+
+/// Like [`around`], for the process that writes a recording's profile: it inherits its output.
+pub fn around_conversion() {
+    around(&[]);
 }
 
 /// Applies a second sandbox to the process that writes a recording's profile, once it knows the
@@ -111,24 +99,6 @@ pub fn restrict(places: &[PathBuf], connects: bool) -> Result<bool, RulesetError
     }
     let rules = rules.create()?.add_rules(path_beneath_rules(places, writes))?;
     Ok(rules.restrict_self()?.ruleset != RulesetStatus::NotEnforced)
-}
-
-/// The files that the subcommand writes in addition to standard output; `None`: it does more than
-/// read a recording.
-fn outputs(verb: &Action) -> Option<Vec<&Path>> {
-    let output = match verb {
-        Action::Trim(args) => Some(&args.output),
-        Action::Export(args) => Some(&args.output),
-        Action::Order(args) => args.output.as_ref(),
-        Action::Preload(args) if args.action.is_none() => args.output.as_ref(),
-        Action::Faults(args) => args.html.as_ref(),
-        Action::Check(args) => args.junit.as_ref(),
-        Action::Diff(args) => args.profile.as_ref(),
-        Action::Smaps(args) if args.pid().is_none() => None,
-        Action::Io(_) | Action::Waits(_) | Action::Lint(_) => None,
-        _ => return None,
-    };
-    Some(output.into_iter().map(PathBuf::as_path).collect())
 }
 
 fn folder_of(file: &Path) -> PathBuf {
