@@ -22,9 +22,10 @@ use profiler::event::read::LogReader;
 use profiler::event::write::LogWriter;
 use profiler::event::{At, Event, FileId, Mapping, Sample, Stacks, TaskNew};
 use profiler::fact::budget::{Budget, Collector};
+use profiler::fact::intern::Interner;
 use profiler::fact::log::LogSource;
 use profiler::fact::{FactSink, FactSource, Frame, Location, Mark, ModuleId, SampleFact, Tables};
-use profiler::unwind::{Binaries, Interner, NoBinaries};
+use profiler::unwind::{Binaries, NoBinaries};
 use profiler_common::stack::{FLAG_USER_REGS, UserRegs};
 use symbols::elf::ElfFile;
 

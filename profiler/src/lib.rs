@@ -9,6 +9,7 @@ pub mod cli;
 pub mod event;
 pub mod fact;
 pub mod hash;
+pub mod id;
 pub mod plural;
 pub mod profile;
 pub mod record;

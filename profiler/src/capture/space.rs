@@ -14,7 +14,6 @@ use super::generations::Generations;
 use super::maps;
 use crate::addr::Timestamp;
 use crate::event::{At, FileId, Mapping, PROT_EXEC};
-use crate::task::moved::may_be_copy;
 
 /// Limit of remembered addresses at which nothing was found.
 const ABSENT_LIMIT: usize = 1 << 16;
@@ -134,7 +133,7 @@ impl Spaces {
         let (pieces, _) = self.pieces.entry(id).or_default();
         let (start, end) = (mapping.start.0, mapping.start.0.saturating_add(mapping.len));
         let around = pieces.range(..=start).next_back();
-        if may_be_copy(mapping)
+        if mapping.may_be_copy()
             && around.is_some_and(|(_, piece)| end <= piece.end && matches!(piece.code, Code::File(_)))
         {
             return; // the file's rows apply

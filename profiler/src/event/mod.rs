@@ -11,6 +11,7 @@ mod decode;
 mod encode;
 mod fault;
 pub mod format;
+mod mapping;
 pub mod order;
 pub mod read;
 mod scan;
@@ -27,9 +28,10 @@ use serde::{Deserialize, Serialize};
 pub use block::{Bio, Device, DeviceName, Request};
 pub use cost::{Cost, ProcessCost, ProgramCost, ProgramCosts, RingCost};
 pub use fault::{Attempts, Fault, FaultFile, FaultVma, MAX_ORDER, PagesRead};
+pub use mapping::{MAP_SHARED, Mapping, PROT_EXEC};
 pub use switch::{Call, CallPath, FileName, OpenFile, StackAhead, Wait, Waker};
 
-use crate::addr::{Avma, FileOffset, KernelOffset, Timestamp};
+use crate::addr::{KernelOffset, Timestamp};
 
 /// The log's first chunk: what was recorded, where and how.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -233,32 +235,6 @@ pub struct TaskExit {
     pub major_faults: u64,
     /// What happened to them, if faults were traced.
     pub faults: Option<FaultCounts>,
-}
-
-/// `PROT_*` bits of [`Mapping::protection`].
-pub const PROT_EXEC: u32 = 4;
-
-/// A mapping of a process.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Mapping {
-    /// The process, and the time of the mapping.
-    pub at: At,
-    /// First address.
-    pub start: Avma,
-    /// Length in bytes.
-    pub len: u64,
-    /// Offset of the first byte in the file.
-    pub offset: FileOffset,
-    /// The file; inode 0 for anonymous memory.
-    pub file: FileId,
-    /// `PROT_*`
-    pub protection: u32,
-    /// `MAP_*`
-    pub flags: u32,
-    /// Path or pseudo-name as printed by the kernel (`[vdso]`, `//anon`, `/memfd:x (deleted)`).
-    pub path: Vec<u8>,
-    /// Build id, if it was available immediately (`PROCMAP_QUERY`).
-    pub build_id: Vec<u8>,
 }
 
 /// A sample of a thread on a CPU.

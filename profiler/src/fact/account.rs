@@ -159,8 +159,8 @@ impl AccountCheck {
 mod tests {
     use super::*;
     use crate::event::HookStatus;
+    use crate::fact::FaultAccount;
     use crate::fact::Thread;
-    use crate::fact::fault::FaultAccount;
     use crate::fact::fixtures;
 
     fn hook(name: &str, refused: Option<&str>) -> HookStatus {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{StackId, ThreadId};
 use crate::addr::{Avma, FileOffset, PAGE, Timestamp};
 use crate::event::FileId;
+use crate::id;
 
 id!(
     /// Index into [`super::Tables::files`].
@@ -333,42 +334,4 @@ pub struct FileSymbol {
     pub offset: u64,
     /// Size in bytes; reaches at least the last touched offset.
     pub size: u64,
-}
-
-/// A thread's faults by outcome, for comparison with the kernel's own count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct FaultAccount {
-    /// Recorded faults.
-    pub seen: u64,
-    /// Lost faults: the ring was full.
-    pub lost: u64,
-    /// Faults that were not requested (`--faults`).
-    pub filtered: u64,
-    /// Failed faults, which the kernel does not count.
-    pub failed: u64,
-    /// The kernel's count before the first traced fault; `None` if none was traced.
-    pub before: Option<u64>,
-}
-
-impl FaultAccount {
-    /// The sum of two threads' accounts.
-    #[must_use]
-    pub fn with(self, other: Self) -> Self {
-        let before = self.before.zip(other.before);
-        Self {
-            seen: self.seen.saturating_add(other.seen),
-            lost: self.lost.saturating_add(other.lost),
-            filtered: self.filtered.saturating_add(other.filtered),
-            failed: self.failed.saturating_add(other.failed),
-            before: before.map(|(one, another)| one.saturating_add(another)),
-        }
-    }
-
-    /// Faults that the kernel counted and the tier could not see, given its total `kernel`. Negative: more were
-    /// recorded than the kernel counted, which must not happen.
-    pub fn not_visible(&self, kernel: u64) -> Option<i64> {
-        let watched = i64::try_from(kernel.checked_sub(self.before?)?).ok()?;
-        let known = self.seen.checked_add(self.lost)?.checked_add(self.filtered)?;
-        watched.checked_sub(i64::try_from(known).ok()?)
-    }
 }

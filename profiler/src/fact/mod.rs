@@ -3,22 +3,6 @@
 //! [`FactSource`] has two implementations: the event log (`fact::log`, exact and of any size) and the profile
 //! (`profile::read`, limited by a budget). Facts stream through a [`FactSink`]; what they refer to is in [`Tables`].
 
-macro_rules! id {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(transparent)]
-        pub struct $name(pub u32);
-
-        impl $name {
-            /// As an index into its table.
-            pub fn index(self) -> usize {
-                self.0 as usize
-            }
-        }
-    };
-}
-
 mod about;
 pub mod account;
 mod blocks;
@@ -33,6 +17,7 @@ pub mod finding_inputs;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod folded;
+pub mod intern;
 mod jit;
 pub mod join;
 pub mod lifetime;
@@ -62,6 +47,8 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+pub use crate::task::{FaultAccount, Process, ProcessId, Thread, ThreadId};
+pub use crate::unwind::TruncationReason;
 pub use about::About;
 pub use cause::{Cause, Effect, EffectKind, HolderRef, Reason, RequestRef};
 pub use display::{nameless, place_of_nameless, short_path};
@@ -72,23 +59,13 @@ pub use prune::Visit;
 pub(crate) use prune::{visit_keys, visit_stack};
 pub use request::{BioFact, BlockDevice, DeviceId, FoldedRequests, RequestFact};
 pub use sink::{FactSink, FactSource};
-pub use stack::{
-    EventKind, Frame, FrameName, Location, Module, ModuleKind, SourceFrame, StackId, StackNode, TruncationReason,
-    upwards,
-};
+pub use stack::{EventKind, Frame, FrameName, Location, Module, ModuleKind, SourceFrame, StackId, StackNode, upwards};
 pub use wait::{FoldedWaits, WaitFact, WaitReason};
 
 use crate::addr::Timestamp;
 use crate::event::{Cost, HookStatus};
+use crate::id;
 
-id!(
-    /// Index into [`Tables::processes`]: one lifetime of a pid.
-    ProcessId
-);
-id!(
-    /// Index into [`Tables::threads`]: one lifetime of a tid.
-    ThreadId
-);
 id!(
     /// Index into [`Tables::modules`].
     ModuleId
@@ -226,95 +203,6 @@ pub struct StackEnds {
     pub reason: Option<TruncationReason>,
     /// Number of samples, or faults.
     pub samples: u64,
-}
-
-/// One lifetime of a process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Process {
-    /// Thread group id.
-    pub pid: u32,
-    /// Base name of the program, or the thread's name.
-    pub name: String,
-    /// Path of the program; empty if it never called exec and its parent's is unknown.
-    pub path: String,
-    /// Arguments; may be truncated. Shared with its exec fact and with forked processes.
-    pub command_line: Arc<Vec<String>>,
-    /// Birth, or the recording's start.
-    pub start: Timestamp,
-    /// Whether it was alive when the recording began.
-    pub existed: bool,
-    /// Death; `None` if it outlived the recording.
-    pub end: Option<Timestamp>,
-    /// Wait status at its end.
-    pub exit_code: Option<u32>,
-    /// The process that created it, if recorded.
-    pub parent: Option<ProcessId>,
-    /// Its first thread.
-    pub main_thread: Option<ThreadId>,
-}
-
-impl Process {
-    /// A process with only its birth known.
-    pub fn born(pid: u32, name: String, start: Timestamp) -> Self {
-        Self {
-            pid,
-            name,
-            path: String::new(),
-            command_line: Arc::default(),
-            start,
-            existed: false,
-            end: None,
-            exit_code: None,
-            parent: None,
-            main_thread: None,
-        }
-    }
-}
-
-/// One lifetime of a thread.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Thread {
-    /// Its process.
-    pub process: ProcessId,
-    /// Thread id.
-    pub tid: u32,
-    /// Its last name.
-    pub name: String,
-    /// Whether it is its process's first thread.
-    pub is_main: bool,
-    /// Birth, or the recording's start.
-    pub start: Timestamp,
-    /// Death; `None` if it outlived the recording.
-    pub end: Option<Timestamp>,
-    /// On-CPU time after its last sample, in ns.
-    pub cpu_time_after_last_sample: u64,
-    /// On-CPU time of its whole lifetime as the kernel counts it, in ns.
-    pub sum_exec_runtime: Option<u64>,
-    /// Minor faults of its whole lifetime, if it ended.
-    pub minor_faults: Option<u64>,
-    /// Major faults of its whole lifetime, if it ended.
-    pub major_faults: Option<u64>,
-    /// Outcomes of its faults, if it ended and they were traced.
-    pub faults: Option<fault::FaultAccount>,
-}
-
-impl Thread {
-    /// A thread with only its birth known.
-    pub fn born(process: ProcessId, tid: u32, name: String, start: Timestamp) -> Self {
-        Self {
-            process,
-            tid,
-            name,
-            is_main: false,
-            start,
-            end: None,
-            cpu_time_after_last_sample: 0,
-            sum_exec_runtime: None,
-            minor_faults: None,
-            major_faults: None,
-            faults: None,
-        }
-    }
 }
 
 /// A CPU sample.

@@ -6,11 +6,11 @@ mod fault;
 mod known;
 mod last;
 mod memo;
+mod preamble;
 mod stack;
 mod unused;
 mod wait;
 
-use std::collections::VecDeque;
 use std::mem::swap;
 use std::time::Duration;
 
@@ -22,37 +22,22 @@ use self::beginning::FirstReports;
 use self::known::KnownStacks;
 use self::last::LastWalks;
 use self::memo::Memo;
+pub use self::preamble::Preamble;
 use self::wait::{Ahead, FindingInputs};
 use super::files::FileIndex;
-use super::jit::JitIndex;
+use super::intern::Interner;
 use super::join::Join;
-use super::marker_file::ProgramMarker;
-use super::resolved::{EventStacks, Resolved};
+use super::resolved::EventStacks;
 use super::stack_ends::{Ends, Tally};
-use super::walks::{Dictionary, KernelNames};
+use super::walks::Dictionary;
 use super::{EventKind, FactSink, Mark, MarkKind, ProcessId, SampleFact, StackNode, Tables, ThreadId};
 use crate::addr::Timestamp;
-use crate::event::{At, Cost, End, Event, Sample, TaskExit};
+use crate::event::{At, End, Event, Sample, TaskExit};
 use crate::task::{Happening, Tasks};
-use crate::unwind::{Interner, Walker};
+use crate::unwind::Walker;
 
 /// Maximum number of distinct stacks: some hundred times those of an hour of browsing. Later ones are empty.
 const MAX_STACKS: usize = 1 << 26;
-
-/// Preamble: the chunks of a log outside its event stream.
-#[derive(Default)]
-pub struct Preamble {
-    /// Names of the kernel's functions.
-    pub kernel: KernelNames,
-    /// Names of code generated at run time.
-    pub jit: JitIndex,
-    /// The program's own markers, by start.
-    pub markers: VecDeque<ProgramMarker>,
-    /// What the recording itself cost.
-    pub cost: Option<Cost>,
-    /// What was unwound and named before.
-    pub resolved: Option<Resolved>,
-}
 
 /// How stacks ended, by event kind.
 #[derive(Default)]

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{MappedFileId, StackId, ThreadId};
 use crate::addr::Timestamp;
+use crate::id;
 
 id!(
     /// Index into [`super::Tables::devices`].

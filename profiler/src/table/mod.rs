@@ -1,7 +1,7 @@
 //! Unwind tables as data: the rows of one ELF file, compiled by the recorder and loaded by the
 //! privileged helper.
 //!
-//! [`crate::unwind::table`] compiles them; docs/unwinding.md describes the format and the rules.
+//! `unwind::table` compiles them; docs/unwinding.md describes the format and the rules.
 
 mod bytes;
 #[cfg(test)]

@@ -7,11 +7,9 @@ use std::sync::Arc;
 use profiler_common::fault::BEFORE_UNKNOWN;
 
 use super::space::Space;
-use super::{Image, MAX_REGIONS, Tasks};
+use super::{FaultAccount, Image, MAX_REGIONS, Process, ProcessId, Tasks, Thread, ThreadId};
 use crate::addr::Timestamp;
 use crate::event::{At, TaskExec, TaskExit, TaskNew};
-use crate::fact::fault::FaultAccount;
-use crate::fact::{Process, ProcessId, Thread, ThreadId};
 
 /// `CLONE_VM` of linux/sched.h: the address space is shared.
 const CLONE_VM: u64 = 0x100;

@@ -1,6 +1,7 @@
 //! Processes, threads and mappings over time, from the ordered events of a log: which threads ran,
 //! and what was mapped at an address.
 
+mod lifetime;
 mod lives;
 pub mod moved;
 pub mod space;
@@ -14,12 +15,12 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
+pub use lifetime::{FaultAccount, Process, ProcessId, Thread, ThreadId};
 pub use lives::Happening;
 use space::{Files, Region, Space};
 
 use crate::addr::{Avma, Timestamp};
 use crate::event::{At, Event, Mapping};
-use crate::fact::{Process, ProcessId, Thread, ThreadId};
 
 /// Maximum number of processes for which mappings are kept before anything else is known of them.
 const MAX_UNRECORDED: usize = 1 << 16;

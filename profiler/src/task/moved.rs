@@ -6,19 +6,6 @@ use std::rc::Rc;
 
 use super::space::Region;
 use crate::addr::{Avma, Timestamp};
-use crate::event;
-
-/// Large pages of x86-64, and of arm64 with small ones of 4 KiB.
-const LARGE: u64 = 2 << 20;
-
-/// Whether a mapping may be such memory: private, anonymous, executable, and consisting of large
-/// pages.
-pub fn may_be_copy(mapping: &event::Mapping) -> bool {
-    let is_anonymous = mapping.file.inode == 0 && mapping.path != b"[vdso]";
-    let is_code = mapping.protection & event::PROT_EXEC != 0 && mapping.flags & super::space::MAP_SHARED == 0;
-    let is_large = mapping.len > 0 && mapping.start.0.is_multiple_of(LARGE) && mapping.len.is_multiple_of(LARGE);
-    is_anonymous && is_code && is_large
-}
 
 /// The original file mappings of such memory.
 #[derive(Debug, Clone, Default)]

@@ -8,15 +8,14 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use rustc_hash::FxHashSet;
 
-use super::moved::{Moved, may_be_copy};
+use super::moved::Moved;
 
 use crate::addr::{Avma, FileOffset, Timestamp};
-use crate::event::{self, FileId, PROT_EXEC};
+use crate::event::{self, FileId, MAP_SHARED, PROT_EXEC};
 use crate::hash::hash;
 
-/// `PROT_WRITE`, `MAP_SHARED` and `MAP_HUGETLB` of a mapping record.
+/// `PROT_WRITE` and `MAP_HUGETLB` of a mapping record.
 const PROT_WRITE: u32 = 2;
-pub(super) const MAP_SHARED: u32 = 1;
 const MAP_HUGETLB: u32 = 0x4_0000;
 
 /// Maximum number of mappings of an address space: twice the kernel's default limit.
@@ -217,7 +216,8 @@ impl Space {
         else {
             return false;
         };
-        let original = may_be_copy(mapping)
+        let original = mapping
+            .may_be_copy()
             .then(|| self.original(mapping.start, Avma(end)))
             .flatten();
         self.moved.replace(mapping.start, Avma(end), original);

@@ -4,13 +4,13 @@
 use framehop::x86_64::UnwindRegsX86_64;
 use framehop::{FrameAddress, Unwinder as _};
 
+use super::TruncationReason;
 use super::binary::BinaryId;
 use super::cfi::{Context, Registers, Saved};
 use super::copy::Missing;
 use super::steps::{Step, Trail};
 use super::walk::{CACHES, Walker};
 use crate::addr::Svma;
-use crate::fact::TruncationReason;
 
 /// Maximum number of frames that are searched for a saved register.
 const FRAMES_SEARCHED: usize = 64;

@@ -1,5 +1,4 @@
-//! Converts addresses to stacks: unwinds copied user stacks, appends kernel frames, and interns
-//! both.
+//! Converts addresses to stacks: unwinds copied user stacks, and determines why a stack ends.
 //!
 //! framehop follows the ordinary rules and caches them; `cfi` determines in advance whether a rule
 //! is ordinary, follows the others (signal frames, realigned stacks, the lazy binder), and reports
@@ -10,9 +9,9 @@ mod binary;
 mod by_rules;
 mod cfi;
 mod copy;
-mod intern;
 mod steps;
 pub mod table;
+mod truncated;
 mod walk;
 mod walked;
 
@@ -21,7 +20,7 @@ use std::sync::Arc;
 use symbols::elf::ElfFile;
 
 pub use binary::{Content, Modules};
-pub use intern::{Interner, JitFunction, Known};
+pub use truncated::TruncationReason;
 pub use walk::{FRAME_LIMIT, Mapped, Place, RawFrame, Walk, Walker};
 pub use walked::{End, Walked};
 

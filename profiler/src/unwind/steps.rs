@@ -1,11 +1,11 @@
 //! The parts of a walk: the result of a step, the state of the walk, and the steps that need no
 //! tables.
 
+use super::TruncationReason;
 use super::binary::BinaryId;
 use super::cfi::Registers;
 use super::copy::{Missing, StackCopy};
 use crate::addr::Svma;
-use crate::fact::TruncationReason;
 
 /// The result of a step.
 pub enum Step {

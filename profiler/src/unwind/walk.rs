@@ -10,6 +10,7 @@ use profiler_common::stack::{FLAG_CALLER, FLAG_CHECK, FLAG_STACK_UNREADABLE, FLA
 use profiler_common::unwind::Arch;
 use rustc_hash::FxHashMap;
 
+use super::TruncationReason;
 use super::binary::{Binary, BinaryId, Content, Modules};
 use super::cfi::{Context, Registers, Rule};
 use super::copy::StackCopy;
@@ -17,7 +18,7 @@ use super::steps::{Step, Trail, by_frame_pointer, by_signal_frame};
 use super::walked::Walked;
 use crate::addr::{Avma, FileOffset, Svma};
 use crate::event::Stacks;
-use crate::fact::{ProcessId, TruncationReason};
+use crate::task::ProcessId;
 use crate::task::Tasks;
 use crate::task::space::{FileKey, Region};
 

@@ -2,7 +2,7 @@
 
 use profiler_common::unwind::WalkEnd;
 
-use crate::fact::TruncationReason;
+use super::TruncationReason;
 
 /// A stack that the eBPF programs walked.
 #[derive(Debug, Clone, PartialEq, Eq)]

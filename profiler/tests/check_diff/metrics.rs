@@ -259,7 +259,7 @@ fn faults_that_were_left_out_make_all_but_the_major_ones_unknown() {
     let mut made = recording();
     let thread = &mut made.tables.threads[0];
     (thread.minor_faults, thread.major_faults) = (Some(40), Some(1));
-    thread.faults = Some(profiler::fact::fault::FaultAccount {
+    thread.faults = Some(profiler::fact::FaultAccount {
         seen: 5,
         filtered: 36,
         before: Some(0),

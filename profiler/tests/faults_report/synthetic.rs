@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::fixtures::{self, START, module, thread};
 use profiler::addr::{Avma, FileOffset, Svma, Timestamp};
 use profiler::event::{FileId, HookStatus};
-use profiler::fact::fault::{Access, Failure, FaultAccount, FaultClass, FaultWaits, FilePlace, MappedFile, PageRange};
+use profiler::fact::FaultAccount;
+use profiler::fact::fault::{Access, Failure, FaultClass, FaultWaits, FilePlace, MappedFile, PageRange};
 use profiler::fact::fault::{FaultFact, FileSection, FileSymbol, MappedFileId};
 use profiler::fact::{
     FactSink, FactSource, Frame, FrameId, FrameName, Location, Mark, MarkKind, ModuleId, ModuleKind, PagesReadFact,

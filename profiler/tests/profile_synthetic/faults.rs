@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use profiler::addr::{Avma, FileOffset};
 use profiler::event::FileId;
-use profiler::fact::fault::{
-    Access, Failure, FaultAccount, FaultClass, FaultWaits, FilePlace, FileSection, FileSymbol, PageRange,
-};
-use profiler::fact::{FaultFact, MappedFile, MappedFileId, PagesReadFact, StackId, ThreadId};
+use profiler::fact::fault::{Access, Failure, FaultClass, FaultWaits, FilePlace, FileSection, FileSymbol, PageRange};
+use profiler::fact::{FaultAccount, FaultFact, MappedFile, MappedFileId, PagesReadFact, StackId, ThreadId};
 
 use super::{MS, Synthetic, at};
 

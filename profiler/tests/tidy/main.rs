@@ -30,15 +30,25 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ("profiler/src/report", CORE, CORE_WHY),
     (
         "profiler/src/event",
-        &["crate::task", "crate::unwind", "crate::profile", "crate::report"],
+        &[
+            "crate::task",
+            "crate::unwind",
+            "crate::fact",
+            "crate::profile",
+            "crate::report",
+        ],
         DOWN_WHY,
     ),
     (
         "profiler/src/task",
-        &["crate::unwind", "crate::profile", "crate::report"],
+        &["crate::unwind", "crate::fact", "crate::profile", "crate::report"],
         DOWN_WHY,
     ),
-    ("profiler/src/unwind", &["crate::profile", "crate::report"], DOWN_WHY),
+    (
+        "profiler/src/unwind",
+        &["crate::fact", "crate::profile", "crate::report"],
+        DOWN_WHY,
+    ),
     (
         "profiler/src/profile",
         &["crate::event::log", "crate::unwind", "crate::report"],
@@ -48,7 +58,9 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     (
         "profiler/src/capture",
         &[
+            "crate::task",
             "crate::unwind",
+            "crate::fact",
             "crate::profile",
             "crate::record",
             "crate::report",

@@ -4,9 +4,9 @@ use rustc_hash::FxHashSet;
 
 use super::{Group, MergedThreads, Plan, Process, ProcessId, Tables, Thread, ThreadId, number};
 use crate::addr::Timestamp;
+use crate::fact::FaultAccount;
 use crate::fact::Location;
 use crate::fact::budget::Collected;
-use crate::fact::fault::FaultAccount;
 use crate::plural::counted;
 
 /// Replaces the old processes and threads by the new ones, and notes in the recording which rows are merged.

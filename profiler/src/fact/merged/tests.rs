@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::addr::{Avma, Timestamp, ns};
+use crate::fact::FaultAccount;
 use crate::fact::budget::{Budget, Collector};
-use crate::fact::fault::{Access, FaultAccount};
+use crate::fact::fault::Access;
 use crate::fact::wait::{Coverage, WakerFact};
 use crate::fact::{
     Effect, EffectKind, FactSink as _, FaultFact, HolderRef, Mark, MarkKind, Reason, SampleFact, WaitFact, WaitReason,

@@ -1,7 +1,7 @@
 //! Stacks that a kept log knows by number: each is built when an event has it, and may be dropped like any other.
 
+use crate::fact::intern::Interner;
 use crate::fact::{StackId, StackNode, Tables};
-use crate::unwind::Interner;
 
 /// The log's stacks.
 #[derive(Default)]

@@ -6,9 +6,10 @@ use super::memo::{Key, Lasting, Spot, lasts};
 use super::{EventKind, MAX_STACKS, Replay};
 use crate::addr::{Avma, KernelOffset, Timestamp};
 use crate::event::{At, Stacks};
+use crate::fact::intern::{JitFunction, Known};
 use crate::fact::walks::KernelWalk;
 use crate::fact::{FrameId, FrameName, ProcessId, SourceFrame, StackId, ThreadId, TruncationReason};
-use crate::unwind::{End, JitFunction, Known, Mapped, Place, RawFrame, Walked};
+use crate::unwind::{End, Mapped, Place, RawFrame, Walked};
 use profiler_common::stack::{FLAG_CHECK, FLAG_USER_REGS};
 
 impl Replay<'_, '_> {

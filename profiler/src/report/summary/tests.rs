@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::*;
 use crate::addr::{Svma, Timestamp};
 use crate::event::{Cost, HookStatus, ProcessCost, ProgramCost, ProgramCosts};
+use crate::fact::FaultAccount;
 use crate::fact::StackEnds;
 use crate::fact::budget::{Budget, Collector, FaultTotals};
-use crate::fact::fault::FaultAccount;
 use crate::fact::fixtures;
 use crate::fact::{
     Frame, FrameName, Location, MappedFile, MappedFileId, Module, ModuleKind, Process, ProcessId, Recording,

@@ -6,15 +6,14 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use rustc_hash::FxHashMap;
 
-use super::binary::Modules;
-use super::walk::{Place, RawFrame};
-use crate::addr::{Avma, KernelOffset};
-use crate::event::FileId;
-use crate::fact::{
+use super::{
     Frame, FrameId, Location, Module, ModuleId, ModuleKind, ProcessId, StackId, StackNode, Tables, TruncationReason,
 };
+use crate::addr::{Avma, KernelOffset};
+use crate::event::FileId;
 use crate::hash::hash;
 use crate::task::space::{FileKey, Files};
+use crate::unwind::{Modules, Place, RawFrame};
 
 /// A function generated at run time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
