@@ -8,8 +8,8 @@ use profiler::addr::Timestamp;
 use profiler::event::read::LogReader;
 use profiler::event::write::LogWriter;
 use profiler::event::{At, Attachment, AttachmentKind, Event, Header, Sample, TaskNew};
-use profiler::fact::budget::{Budget, Collector};
-use profiler::fact::log::LogSource;
+use profiler::fact::reduce::budget::{Budget, Collector};
+use profiler::fact::replay::log::LogSource;
 use profiler::fact::{FactSource, MarkKind};
 use profiler::unwind::NoBinaries;
 

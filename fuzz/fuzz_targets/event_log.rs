@@ -6,7 +6,7 @@ use std::io::Cursor;
 use libfuzzer_sys::fuzz_target;
 use profiler::event::format::{ChunkKind, FILE_HEADER_LEN, Frame, file_header};
 use profiler::event::read::LogReader;
-use profiler::fact::log::LogSource;
+use profiler::fact::replay::log::LogSource;
 use profiler::fact::{FactSink, FactSource, Mark, SampleFact, Tables};
 use profiler::unwind::NoBinaries;
 

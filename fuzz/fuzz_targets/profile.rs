@@ -3,9 +3,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use profiler::addr::Timestamp;
-use profiler::fact::budget::{Budget, Collector};
-use profiler::fact::sanitize::{Person, sanitize};
-use profiler::fact::trim::{Cut, trim};
+use profiler::fact::reduce::budget::{Budget, Collector};
+use profiler::fact::reduce::sanitize::{Person, sanitize};
+use profiler::fact::reduce::trim::{Cut, trim};
 use profiler::fact::{FactSource, Tables};
 use profiler::profile::{ProfileSource, lint, write};
 use profiler::report::Summary;

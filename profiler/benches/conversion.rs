@@ -21,9 +21,9 @@ use profiler::event::order::Order;
 use profiler::event::read::LogReader;
 use profiler::event::write::LogWriter;
 use profiler::event::{At, Event, FileId, Mapping, Sample, Stacks, TaskNew};
-use profiler::fact::budget::{Budget, Collector};
-use profiler::fact::intern::Interner;
-use profiler::fact::log::LogSource;
+use profiler::fact::reduce::budget::{Budget, Collector};
+use profiler::fact::replay::intern::Interner;
+use profiler::fact::replay::log::LogSource;
 use profiler::fact::{FactSink, FactSource, Frame, Location, Mark, ModuleId, SampleFact, Tables};
 use profiler::unwind::{Binaries, NoBinaries};
 use profiler_common::stack::{FLAG_USER_REGS, UserRegs};
@@ -221,7 +221,7 @@ fn copied_stacks() -> Vec<u8> {
 /// Matches requests to the faults that they held up.
 fn join(criterion: &mut Criterion) {
     use profile_synthetic::{fault, request};
-    use profiler::fact::join::Join;
+    use profiler::fact::replay::join::Join;
     let facts = profile_synthetic::large(1, 8);
     let mut group = criterion.benchmark_group("join");
     group.throughput(Throughput::Elements(2_000));

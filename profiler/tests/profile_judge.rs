@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use profile_synthetic::{Synthetic, at, everything, fault, large, wait};
-use profiler::fact::budget::Budget;
+use profiler::fact::reduce::budget::Budget;
 use profiler::fact::{FaultFact, StackId, ThreadId, WaitFact, WaitReason};
 use profiler::report::Summary;
 use serde_json::Value;

@@ -11,7 +11,7 @@ mod profile_synthetic;
 
 use profile_synthetic::{Synthetic, at, everything, fault, hostile, read};
 use profiler::addr::Avma;
-use profiler::fact::budget::{Budget, Collector};
+use profiler::fact::reduce::budget::{Budget, Collector};
 use profiler::fact::{
     Cause, FactSink, FactSource, FaultFact, Location, Mark, PagesReadFact, RequestFact, SampleFact, Tables, WaitFact,
 };

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use profile_synthetic::{START, Synthetic, fault, large};
 use profiler::addr::{Avma, FileOffset, Timestamp};
-use profiler::fact::budget::{Budget, Collector};
 use profiler::fact::fault::{FilePlace, FileSection, FileSymbol};
+use profiler::fact::reduce::budget::{Budget, Collector};
 use profiler::fact::{FactSink, FactSource, FaultFact, MappedFile, MappedFileId, StackId};
 use profiler::profile::ProfileSource;
 

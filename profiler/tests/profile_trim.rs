@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use profile_synthetic::{START, Synthetic, at, everything};
 use profiler::addr::Timestamp;
-use profiler::fact::budget::{Budget, Collected, Collector};
-use profiler::fact::trim::{Cut, trim};
+use profiler::fact::reduce::budget::{Budget, Collected, Collector};
+use profiler::fact::reduce::trim::{Cut, trim};
 use profiler::fact::{FactSource, MarkKind, Tables};
 use profiler::profile::{ProfileSource, lint};
 use proptest::prelude::*;

@@ -7,7 +7,7 @@ mod profile_synthetic;
 
 use profile_synthetic::{everything, hostile};
 use profiler::fact::ThreadId;
-use profiler::fact::budget::{Budget, Collected};
+use profiler::fact::reduce::budget::{Budget, Collected};
 use profiler::profile::WriteError;
 use serde_json::Value;
 

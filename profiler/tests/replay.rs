@@ -6,8 +6,8 @@ use std::io::Cursor;
 
 use profiler::event::format::{FILE_HEADER_LEN, FRAME_LEN, Frame};
 use profiler::event::read::LogReader;
-use profiler::fact::budget::{Budget, Collected, Collector};
-use profiler::fact::log::LogSource;
+use profiler::fact::reduce::budget::{Budget, Collected, Collector};
+use profiler::fact::replay::log::LogSource;
 use profiler::fact::{FactSource, MarkKind, StackId, Tables};
 use profiler::unwind::NoBinaries;
 use proptest::prelude::*;

@@ -15,8 +15,8 @@ use profiler::event::format::ChunkKind;
 use profiler::event::read::LogReader;
 use profiler::event::write::LogWriter;
 use profiler::event::{Event, FileId};
-use profiler::fact::budget::{Budget, Collected, Collector};
-use profiler::fact::log::LogSource;
+use profiler::fact::reduce::budget::{Budget, Collected, Collector};
+use profiler::fact::replay::log::LogSource;
 use profiler::fact::{
     Cause, EventKind, FactSink, FactSource, FaultFact, Mark, PagesReadFact, RequestFact, SampleFact, StackId, Tables,
     Visit, WaitFact,

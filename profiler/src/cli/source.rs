@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::capture::memory::keep_no_large_pieces;
 use crate::event::format::FILE_MAGIC;
 use crate::event::read::LogReader;
-use crate::fact::log::LogSource;
+use crate::fact::replay::log::LogSource;
 use crate::fact::{FactSink, FactSource, Tables};
 use crate::profile::{ForeignSource, ProfileSource, ReadError};
 use crate::record::binaries::{OpenBinaries, Vdso};

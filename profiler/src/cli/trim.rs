@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::args::Trim;
 use super::span::times;
-use crate::fact::trim::{Cut, trim};
+use crate::fact::reduce::trim::{Cut, trim};
 use crate::fact::{FactSink, FactSource as _, Mark, Process, SampleFact, Tables};
 use crate::plural::counted;
 use crate::profile::ProfileSource;

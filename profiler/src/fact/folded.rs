@@ -1,4 +1,4 @@
-//! Facts that exceeded the profile's budget, as sums.
+//! Facts and threads that exceeded the profile's budget, as sums.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,4 +33,17 @@ pub struct FoldedReads {
     pub runs: u64,
     /// Number of their pages.
     pub pages: u64,
+}
+
+/// A row of merged threads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MergedThreads {
+    /// The row.
+    pub thread: ThreadId,
+    /// Number of merged threads.
+    pub threads: u64,
+    /// Number of them with CPU samples.
+    pub ran: u64,
+    /// Number of their processes; 0 if the process also has rows of single threads.
+    pub processes_ran: u64,
 }

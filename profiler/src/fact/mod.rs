@@ -1,45 +1,27 @@
 //! Facts: what happened, in finished form. Subcommands and the profile read these, never raw events.
 //!
-//! [`FactSource`] has two implementations: the event log (`fact::log`, exact and of any size) and the profile
+//! This module and its files are the vocabulary: types, and what can be said of one fact or of the tables alone.
+//! `replay` makes facts of events; `reduce` makes fewer of them. Neither needs the other.
+//!
+//! [`FactSource`] has two implementations: the event log (`fact::replay::log`, exact and of any size) and the profile
 //! (`profile::read`, limited by a budget). Facts stream through a [`FactSink`]; what they refer to is in [`Tables`].
 
 mod about;
 pub mod account;
-mod blocks;
-pub mod budget;
 pub mod cause;
-pub mod dirty;
 mod display;
 pub mod fault;
-mod faults;
-pub mod files;
-pub mod finding_inputs;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod folded;
-pub mod intern;
-mod jit;
-pub mod join;
-pub mod lifetime;
-pub mod log;
-mod marker_file;
-pub mod merged;
-pub mod packed;
-pub mod pages;
 mod prune;
 pub mod reasons;
-mod replay;
+pub mod reduce;
+pub mod replay;
 pub mod request;
-pub mod resolved;
-pub mod sanitize;
 mod sink;
 mod stack;
-mod stack_ends;
-pub mod strings;
-pub mod sums;
-pub mod trim;
 pub mod wait;
-mod walks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,8 +35,7 @@ pub use about::About;
 pub use cause::{Cause, Effect, EffectKind, HolderRef, Reason, RequestRef};
 pub use display::{nameless, place_of_nameless, short_path};
 pub use fault::{FaultFact, MappedFile, MappedFileId, PagesReadFact};
-pub use folded::{FoldedFaults, FoldedReads};
-pub use merged::MergedThreads;
+pub use folded::{FoldedFaults, FoldedReads, MergedThreads};
 pub use prune::Visit;
 pub(crate) use prune::{visit_keys, visit_stack};
 pub use request::{BioFact, BlockDevice, DeviceId, FoldedRequests, RequestFact};

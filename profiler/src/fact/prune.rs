@@ -6,8 +6,6 @@ use std::mem::take;
 
 use rustc_hash::FxHashMap;
 
-use super::budget::{Collected, KeptSample};
-use super::finding_inputs::FindingInputs;
 use super::{BioFact, FrameId, FrameName, StackId, StackNode, Tables, WaitFact};
 
 /// Visits the number of each stack and frame that is kept, and may replace it.
@@ -61,13 +59,6 @@ pub fn visit_keys<K, V>(
     }
 }
 
-impl KeptSample {
-    /// Visits its stack.
-    pub fn visit(&mut self, visit: &mut dyn Visit) {
-        visit_stack(&mut self.stack, visit);
-    }
-}
-
 impl WaitFact {
     /// Visits its stack and its waker's.
     pub fn visit(&mut self, visit: &mut dyn Visit) {
@@ -75,39 +66,6 @@ impl WaitFact {
         if let Some(waker) = &mut self.waker {
             visit_stack(&mut waker.stack, visit);
         }
-    }
-}
-
-impl FindingInputs {
-    fn visit(&mut self, visit: &mut dyn Visit) {
-        let frames = self.copies.iter_mut().filter_map(|one| one.frame.as_mut());
-        frames.for_each(|frame| visit.frame(frame));
-        self.wasted
-            .iter_mut()
-            .for_each(|one| visit_stack(&mut one.stack, visit));
-    }
-}
-
-impl Collected {
-    /// Visits all stacks and frames that it keeps.
-    pub fn visit(&mut self, visit: &mut dyn Visit) {
-        for thread in &mut self.threads {
-            thread.samples.iter_mut().for_each(|sample| sample.visit(visit));
-            thread
-                .marks
-                .iter_mut()
-                .for_each(|mark| visit_stack(&mut mark.stack, visit));
-            thread.faults.visit(visit);
-            thread.waits.iter_mut().for_each(|wait| wait.visit(visit));
-        }
-        for folded in &mut self.folded_stacks {
-            visit_stack(&mut folded.stack, visit);
-        }
-        for folded in &mut self.folded_wait_stacks {
-            visit_stack(&mut folded.stack, visit);
-        }
-        visit_bios(self.requests.iter_mut().flat_map(|request| &mut request.bios), visit);
-        self.inputs.visit(visit);
     }
 }
 

@@ -10,7 +10,7 @@ use super::shared::Shared;
 use super::skeleton::ThreadRow;
 use super::track::{Item, Row, Samples, Weight, lay_out};
 use crate::addr::{Timestamp, ns};
-use crate::fact::budget::{Collected, FoldedStack};
+use crate::fact::reduce::budget::{Collected, FoldedStack};
 use crate::fact::{FaultFact, ProcessId, StackId, Tables};
 
 impl Weight {

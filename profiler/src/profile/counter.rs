@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::NS_PER_MS;
 use super::sample::Rows;
 use crate::addr::Timestamp;
-use crate::fact::budget::{Collected, FaultRate};
+use crate::fact::reduce::budget::{Collected, FaultRate};
 use crate::fact::{ProcessId, Tables, ThreadId};
 
 /// Maximum steps of a track: about one per pixel.

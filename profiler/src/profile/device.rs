@@ -19,7 +19,7 @@ use super::track::{Item, Row, Samples, Weight, lay_out};
 use super::words;
 use super::write::WriteError;
 use crate::addr::Timestamp;
-use crate::fact::budget::Collected;
+use crate::fact::reduce::budget::Collected;
 use crate::fact::request::Operation;
 use crate::fact::{DeviceId, RequestFact, Tables};
 

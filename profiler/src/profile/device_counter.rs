@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::NS_PER_MS;
 use super::device;
 use crate::addr::Timestamp;
-use crate::fact::budget::{Collected, LoadStep};
+use crate::fact::reduce::budget::{Collected, LoadStep};
 use crate::fact::{DeviceId, Tables};
 
 /// Milliseconds in a second.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::write::{WriteError, write};
 use crate::addr::{Timestamp, ns};
-use crate::fact::budget::{Collected, KeptSample, ThreadFacts};
+use crate::fact::reduce::budget::{Collected, KeptSample, ThreadFacts};
 use crate::fact::{
     FactSink, FaultFact, Frame, FrameId, Location, Mark, Module, ModuleId, Process, ProcessId, Recording, SampleFact,
     StackId, StackNode, Tables, Thread, ThreadId, WaitFact,

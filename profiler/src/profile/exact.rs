@@ -15,7 +15,7 @@ use super::place;
 use super::shared::Shared;
 use crate::addr::Timestamp;
 use crate::fact::Tables;
-use crate::fact::budget::Collected;
+use crate::fact::reduce::budget::Collected;
 
 /// Version of the section.
 pub const VERSION: u32 = 3;

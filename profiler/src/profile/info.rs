@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{info_cost, info_io, shell};
 use crate::fact::account::{self, FaultTier};
-use crate::fact::budget::Collected;
 use crate::fact::fault::FaultClass;
+use crate::fact::reduce::budget::Collected;
 use crate::fact::{FoldedFaults, Recording, StackEnds, Tables};
 use crate::plural::counted;
 

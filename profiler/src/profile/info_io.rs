@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::info::{self, entry};
 use super::words;
-use crate::fact::budget::{Collected, WaitSum};
+use crate::fact::reduce::budget::{Collected, WaitSum};
 use crate::fact::{DeviceId, Recording, Tables, WaitReason};
 use crate::plural::counted;
 

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::categories::Category;
 use super::shared::Shared;
 use super::write::WriteError;
-use crate::fact::budget::Collected;
+use crate::fact::reduce::budget::Collected;
 use crate::fact::{StackId, WaitReason};
 
 /// The content of a label.

@@ -17,8 +17,8 @@ use super::wait::{self, Shown, WaitPayload};
 use super::words::Causes;
 use super::write::WriteError;
 use crate::addr::Timestamp;
-use crate::fact::budget::{Collected, ThreadFacts};
-use crate::fact::packed::PackedRef;
+use crate::fact::reduce::budget::{Collected, ThreadFacts};
+use crate::fact::reduce::packed::PackedRef;
 use crate::fact::request::Operation;
 use crate::fact::{Mark, PagesReadFact, Tables, ThreadId, WaitFact};
 

@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer, ser::SerializeStruct};
 use super::columns::{Seq, deltas};
 use super::shared::Shared;
 use crate::addr::Timestamp;
-use crate::fact::budget::KeptSample;
+use crate::fact::reduce::budget::KeptSample;
 use crate::fact::{Location, StackId, Tables, Thread};
 
 /// A thread's samples as the front end needs them.

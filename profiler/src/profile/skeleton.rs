@@ -18,7 +18,7 @@ use super::visible::{self, Visible};
 use super::write::WriteError;
 use super::{FORMAT_VERSION, categories, counter, device, device_counter, fault_schema, info, mark, ms, wait_schema};
 use crate::addr::Timestamp;
-use crate::fact::budget::Collected;
+use crate::fact::reduce::budget::Collected;
 use crate::fact::{DeviceId, Process, Tables, ThreadId};
 
 /// The small parts of a profile.

@@ -17,7 +17,7 @@ use super::milliseconds;
 use super::sample::Rows;
 use super::shared::Shared;
 use crate::addr::{Timestamp, ns};
-use crate::fact::budget::{Collected, FoldedWaitStack, ThreadFacts};
+use crate::fact::reduce::budget::{Collected, FoldedWaitStack, ThreadFacts};
 use crate::fact::{ThreadId, WaitFact};
 
 /// Maximum parts of a wait that spans the whole recording.

@@ -2,7 +2,7 @@
 
 use super::fault;
 use crate::addr::Timestamp;
-use crate::fact::budget::Collected;
+use crate::fact::reduce::budget::Collected;
 use crate::fact::{Cause, Reason, RequestFact, Tables, WaitFact};
 
 /// From the recording's start to its end, extended by facts outside.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use super::sample::Rows;
 use crate::addr::Timestamp;
-use crate::fact::budget::{Collected, ThreadFacts};
+use crate::fact::reduce::budget::{Collected, ThreadFacts};
 use crate::fact::{Tables, Thread, ThreadId, WaitReason};
 
 /// A thread is busy with at least this fraction (one in N) of the CPU time.

@@ -18,7 +18,7 @@ use super::skeleton::{self, Skeleton, ThreadRow};
 use super::timeline::{Timeline, Waiting};
 use super::times;
 use crate::addr::Timestamp;
-use crate::fact::budget::{Collected, KeptSample, ThreadFacts};
+use crate::fact::reduce::budget::{Collected, KeptSample, ThreadFacts};
 use crate::fact::{DeviceId, Tables, ThreadId};
 
 /// Size of the output buffer in bytes.

@@ -14,7 +14,7 @@ use super::binaries::OpenBinaries;
 use super::places::{self, Places};
 use crate::capture::machine;
 use crate::event::FileId;
-use crate::fact::files::FileIndex;
+use crate::fact::replay::files::FileIndex;
 use crate::fact::{FrameId, FrameName, Location, ModuleId, ModuleKind, SourceFrame, Tables, nameless, short_path};
 
 /// The addresses of one module that need a name, relative to its base.

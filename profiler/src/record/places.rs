@@ -9,7 +9,7 @@ use super::binaries::OpenBinaries;
 use crate::addr::FileOffset;
 use crate::event::FileId;
 use crate::fact::fault::{FileSection, FileSymbol, MappedFileId};
-use crate::fact::files::{FileIndex, is_on_disk};
+use crate::fact::replay::files::{FileIndex, is_on_disk};
 use crate::fact::{MappedFile, Tables};
 use crate::unwind::Binaries as _;
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use symbols::server::SourceRoots;
 
 use super::identity::Environment;
-use crate::fact::budget::Collected;
+use crate::fact::reduce::budget::Collected;
 use crate::fact::{FrameId, StackId, Tables};
 
 /// Files, at most.

@@ -8,9 +8,9 @@ use super::functions::Functions;
 use super::text::{WIDTH, bytes, columns, count, duration, fit, fit_middle, percent};
 use crate::addr::{PAGE, ns};
 use crate::fact::account::{is_exact_touch, misses_faults};
-use crate::fact::finding_inputs::{FindingInputs, is_library};
-use crate::fact::lifetime::lifetime;
+use crate::fact::reduce::finding_inputs::{FindingInputs, is_library};
 use crate::fact::{FrameId, MappedFile, MappedFileId, StackId, Tables, upwards};
+use crate::report::lifetime::lifetime;
 
 /// The smallest number of wasted or copied pages to report: a MiB.
 const MANY: u64 = 256;

@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod diff;
+pub mod dirty;
 pub mod explorer;
 pub mod export;
 pub mod faults;
@@ -10,6 +11,7 @@ pub mod functions;
 mod groups;
 pub mod interchange;
 pub mod io;
+pub mod lifetime;
 pub mod metrics;
 pub mod order;
 pub mod preload;

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::text::fit;
-use crate::fact::budget::Collected;
-use crate::fact::sanitize::Person;
-use crate::fact::strings::{self, Kind};
+use crate::fact::reduce::budget::Collected;
+use crate::fact::reduce::sanitize::Person;
+use crate::fact::reduce::strings::{self, Kind};
 use crate::fact::{MarkKind, Tables};
 
 /// Maximum number of examples per line.

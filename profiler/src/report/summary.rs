@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::findings::{Finding, find};
 use super::text::WIDTH;
 use crate::addr::ns;
-use crate::fact::budget::Collected;
+use crate::fact::reduce::budget::Collected;
 use crate::fact::{FactSink, FrameId, Location, Mark, MergedThreads, ModuleId, SampleFact, Tables, Thread, ThreadId};
 
 pub use cost::CostSummary;

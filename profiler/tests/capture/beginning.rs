@@ -11,8 +11,8 @@ use profiler::event::read::LogReader;
 use profiler::event::write::LogWriter;
 use profiler::event::{End, Event};
 use profiler::fact::FactSource as _;
-use profiler::fact::lifetime::Lifetimes;
-use profiler::fact::log::LogSource;
+use profiler::fact::replay::log::LogSource;
+use profiler::report::lifetime::Lifetimes;
 use profiler::unwind::NoBinaries;
 use profiler_common::Loss;
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use profiler::addr::{Avma, FileOffset, KernelOffset, Svma, Timestamp};
 use profiler::event::{FileId, HookStatus};
-use profiler::fact::budget::{Budget, Collected, Collector};
+use profiler::fact::reduce::budget::{Budget, Collected, Collector};
 use profiler::fact::{
     Cause, FactSink, FaultFact, Frame, FrameId, FrameName, Location, Mark, MarkKind, Module, ModuleId, ModuleKind,
     PagesReadFact, Process, ProcessId, Recording, RequestFact, SampleFact, SourceFrame, StackEnds, StackId, StackNode,

@@ -1,9 +1,9 @@
 //! A sanitized profile contains no name of a person or machine, in any spelling; other words stay.
 
 use profiler::fact::Tables;
-use profiler::fact::budget::{Budget, Collected};
-use profiler::fact::sanitize::{Person, sanitize};
-use profiler::fact::strings::{self, Kind};
+use profiler::fact::reduce::budget::{Budget, Collected};
+use profiler::fact::reduce::sanitize::{Person, sanitize};
+use profiler::fact::reduce::strings::{self, Kind};
 use profiler::profile::lint;
 use profiler::report::privacy::disclosures;
 use proptest::prelude::*;

@@ -7,12 +7,13 @@ use profiler::addr::{Timestamp, ns};
 use profiler::event::read::LogReader;
 use profiler::event::write::LogWriter;
 use profiler::event::{Bio, Device, End, Event, Fault, Header, PagesRead, Request, Sample, TaskExit, TaskNew, Wait};
-use profiler::fact::log::LogSource;
+use profiler::fact::replay::log::LogSource;
 use profiler::fact::request::RequestCoverage;
 use profiler::fact::wait::Coverage;
 use profiler::fact::{
-    BioFact, FactSink, FactSource, FaultFact, Mark, PagesReadFact, RequestFact, SampleFact, Tables, WaitFact, lifetime,
+    BioFact, FactSink, FactSource, FaultFact, Mark, PagesReadFact, RequestFact, SampleFact, Tables, WaitFact,
 };
+use profiler::report::lifetime;
 use profiler::unwind::NoBinaries;
 use proptest::prelude::*;
 

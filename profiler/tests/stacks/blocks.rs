@@ -9,7 +9,7 @@ use profiler::event::{
     Bio, Device, DeviceName, End, Event, Fault, FaultFile, FaultVma, FileId, FileName, KernelStack, Request,
     StackAhead, Stacks, Wait, Waker,
 };
-use profiler::fact::log::LogSource;
+use profiler::fact::replay::log::LogSource;
 use profiler::fact::request::{BioSource, Operation, RequestCoverage};
 use profiler::fact::{Cause, EffectKind, FactSink, FactSource, Mark, Reason, RequestFact, SampleFact, Tables};
 use profiler::unwind::NoBinaries;

@@ -7,7 +7,7 @@ use profiler::addr::{Avma, FileOffset, Timestamp};
 use profiler::event::read::LogReader;
 use profiler::event::{Attempts, Event, Fault, FaultFile, FaultVma, FileId, Mapping, PagesRead, TaskExit};
 use profiler::fact::fault::{Access, FaultClass, FaultFact, MappedFileId, PagesReadFact};
-use profiler::fact::log::LogSource;
+use profiler::fact::replay::log::LogSource;
 use profiler::fact::{FactSink, FactSource, Mark, SampleFact, Tables};
 use profiler::unwind::NoBinaries;
 use profiler_common::fault::{

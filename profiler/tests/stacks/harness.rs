@@ -6,7 +6,7 @@ use profiler::addr::Timestamp;
 use profiler::event::read::LogReader;
 use profiler::event::write::LogWriter;
 use profiler::event::{At, Event, Header};
-use profiler::fact::log::LogSource;
+use profiler::fact::replay::log::LogSource;
 use profiler::fact::{FactSink, FactSource, Location, Mark, SampleFact, StackId, Tables};
 use profiler::unwind::Binaries;
 

@@ -8,7 +8,7 @@ use profiler::event::{
     Attachment, AttachmentKind, End, Event, KernelStack, Mapping, Sample, Stacks, TaskExec, TaskExit, TaskNew,
     UserStack,
 };
-use profiler::fact::log::LogSource;
+use profiler::fact::replay::log::LogSource;
 use profiler::fact::{FactSource, Location, MarkKind, ModuleId, ModuleKind, ProcessId, Tables, TruncationReason};
 use profiler::unwind::NoBinaries;
 use profiler_common::Loss;

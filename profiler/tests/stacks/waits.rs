@@ -8,7 +8,7 @@ use profiler::event::read::LogReader;
 use profiler::event::{
     Call, CallPath, Event, FileId, FileName, KernelStack, OpenFile, StackAhead, Stacks, TaskNew, UserStack, Wait, Waker,
 };
-use profiler::fact::log::LogSource;
+use profiler::fact::replay::log::LogSource;
 use profiler::fact::wait::{Coverage, WaitReason};
 use profiler::fact::{FactSink, FactSource, Location, Mark, SampleFact, Tables, WaitFact};
 use profiler::unwind::NoBinaries;

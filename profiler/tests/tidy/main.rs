@@ -49,12 +49,23 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
         &["crate::fact", "crate::profile", "crate::report"],
         DOWN_WHY,
     ),
+    ("profiler/src/fact", &["crate::profile", "crate::report"], DOWN_WHY),
+    ("profiler/src/fact/replay", &["crate::fact::reduce"], ROOMS_WHY),
+    (
+        "profiler/src/fact/reduce",
+        &["crate::fact::replay", "crate::unwind"],
+        ROOMS_WHY,
+    ),
     (
         "profiler/src/profile",
-        &["crate::event::log", "crate::unwind", "crate::report"],
+        &["crate::unwind", "crate::fact::replay", "crate::report"],
         DOWN_WHY,
     ),
-    ("profiler/src/report", &["crate::profile", "crate::unwind"], DOWN_WHY),
+    (
+        "profiler/src/report",
+        &["crate::profile", "crate::unwind", "crate::fact::replay"],
+        DOWN_WHY,
+    ),
     (
         "profiler/src/capture",
         &[
@@ -105,6 +116,7 @@ const CORE: &[&str] = &[
     "crate::cli",
 ];
 const CORE_WHY: &str = "the core is pure: no system call, and it never calls the shells around it";
+const ROOMS_WHY: &str = "replay and reduce know the vocabulary of facts, not each other";
 const DOWN_WHY: &str = "data flows one way, down the layers of docs/architecture.md";
 
 /// Where `unsafe` is allowed.
@@ -230,6 +242,24 @@ fn imports_flow_one_way() {
                         .map(|word| format!("{}:{number}: `{word}`: {why}", source.path)),
                 );
             }
+        }
+    }
+    expect_none(&findings);
+}
+
+/// What the vocabulary of facts must not refer to: what makes facts, and what makes them fewer.
+#[test]
+fn facts_know_neither_their_origin_nor_their_fate() {
+    let rooms = ["profiler/src/fact/replay", "profiler/src/fact/reduce"];
+    let mut findings = Vec::new();
+    for source in rust() {
+        let path = Path::new(&source.path);
+        let is_vocabulary = path.starts_with("profiler/src/fact") && !rooms.iter().any(|room| path.starts_with(room));
+        if is_vocabulary {
+            let imports = source
+                .code()
+                .filter(|(_, line)| line.contains("replay::") || line.contains("reduce::"));
+            findings.extend(imports.map(|(number, line)| format!("{}:{number}: {line}", source.path)));
         }
     }
     expect_none(&findings);

@@ -4,7 +4,7 @@ use std::fs;
 
 use nix::unistd::{Uid, User, gethostname, getuid};
 
-use crate::fact::sanitize::Person;
+use crate::fact::reduce::sanitize::Person;
 
 /// User ids of people's accounts; lower ones belong to services, higher ones to the system and to
 /// containers.

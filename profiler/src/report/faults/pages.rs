@@ -7,8 +7,8 @@ use super::report::FileRow;
 use super::view::View;
 use crate::addr::PAGE;
 use crate::fact::account::knows_waste;
-use crate::fact::dirty::Dirtied;
-use crate::fact::pages::{FilePages, Pages};
+use crate::fact::reduce::pages::{FilePages, Pages};
+use crate::report::dirty::Dirtied;
 use crate::report::export::ns;
 
 /// Sums over the pages of a file, in bytes.

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::rows::Facts;
 use crate::addr::Timestamp;
-use crate::fact::packed::PackedFault;
+use crate::fact::reduce::packed::PackedFault;
 use crate::fact::{FrameId, Process, ProcessId, StackId, Tables};
 use crate::report::functions::Functions;
 use crate::report::sorted::Ordered;

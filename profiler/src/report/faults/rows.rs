@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::addr::Timestamp;
-use crate::fact::dirty::{Dirtied, FirstCopy};
 use crate::fact::fault::{FaultFact, MappedFileId};
-use crate::fact::finding_inputs::Gather;
-use crate::fact::packed::{LongTimes, PackedFault};
-use crate::fact::pages::Pages;
+use crate::fact::reduce::finding_inputs::Gather;
+use crate::fact::reduce::packed::{LongTimes, PackedFault};
+use crate::fact::reduce::pages::Pages;
 use crate::fact::{EventKind, FactSink, Mark, MarkKind, PagesReadFact, ProcessId, SampleFact, Tables, ThreadId};
+use crate::report::dirty::{Dirtied, FirstCopy};
 use crate::report::sorted::{Ordered, Row, Scratch, Sorted};
 
 /// Compact rows of faults, which can be read back sorted by start.

@@ -9,7 +9,7 @@ use super::report::FileRow;
 use super::view::View;
 use crate::addr::PAGE;
 use crate::fact::fault::MappedFileId;
-use crate::fact::pages::Spot;
+use crate::fact::reduce::pages::Spot;
 use crate::report::export::ns;
 
 /// A function's faults in a file of which the kernel read only single pages.

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::phase::{Phase, Phases};
 use super::rows::Facts;
-use crate::fact::dirty::Dirtied;
 use crate::fact::fault::{FilePlace, MappedFile};
-use crate::fact::finding_inputs::FindingInputs;
-use crate::fact::packed::PackedFault;
-use crate::fact::pages::Pages;
+use crate::fact::reduce::finding_inputs::FindingInputs;
+use crate::fact::reduce::packed::PackedFault;
+use crate::fact::reduce::pages::Pages;
 use crate::fact::{FaultFact, Location, Process, StackId, Tables, Thread, upwards};
+use crate::report::dirty::Dirtied;
 use crate::report::export::ns;
 use crate::report::functions::{FunctionId, Functions};
 use crate::report::sorted::Ordered;

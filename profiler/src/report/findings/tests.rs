@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::addr::{Svma, Timestamp};
 use crate::fact::fault::{FileSection, MappedFile};
-use crate::fact::finding_inputs::{Code, Copies, ReadWaits, Wasted};
+use crate::fact::reduce::finding_inputs::{Code, Copies, ReadWaits, Wasted};
 use crate::fact::{
     Frame, FrameId, FrameName, Location, Module, ModuleId, ModuleKind, ProcessId, Recording, StackNode, ThreadId,
     fixtures,

@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::rows::{Asked, Part};
 use crate::addr::{Timestamp, ns};
-use crate::fact::packed::{among, place};
+use crate::fact::reduce::packed::{among, place};
 use crate::fact::request::{BioSource, DeviceId, Operation, RequestCoverage, RequestKind};
 use crate::fact::{MappedFileId, RequestFact, RequestRef, StackId, ThreadId};
 use crate::report::sorted::{Merge, Row, SideTable};

@@ -10,7 +10,7 @@ use super::kept::{PartRow, RequestRow, Requests, WaitedRow};
 use crate::addr::{PAGE, Timestamp};
 use crate::event::FileId;
 use crate::fact::fault::PageRange;
-use crate::fact::pages::{PageSet, Pages};
+use crate::fact::reduce::pages::{PageSet, Pages};
 use crate::fact::request::{BioSource, DeviceId, Operation};
 use crate::fact::{
     BioFact, Cause, EffectKind, EventKind, FactSink, FaultFact, MappedFileId, Mark, PagesReadFact, Reason, RequestFact,

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::addr::{FileOffset, PAGE, Timestamp, ns};
-use crate::fact::dirty::{ChainId, FirstCopy};
 use crate::fact::fault::{Access, FaultClass, FilePlace};
 use crate::fact::{
     Cause, FactSink, FaultFact, MappedFileId, Mark, PagesReadFact, ProcessId, RequestFact, SampleFact, StackId, Tables,
     ThreadId, WaitFact,
 };
+use crate::report::dirty::{ChainId, FirstCopy};
 use crate::report::sorted::{Row, Scratch, Sorted};
 use crate::report::{faults, io, waits};
 

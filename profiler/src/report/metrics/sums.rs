@@ -13,14 +13,14 @@ use super::{Figures, Metric, Metrics, Place};
 use crate::addr::{PAGE, Timestamp, ns};
 use crate::fact::About;
 use crate::fact::fault::{FaultClass, FaultFact, MappedFile, MappedFileId};
-use crate::fact::lifetime::lifetime;
-use crate::fact::pages::FilePages;
+use crate::fact::reduce::pages::FilePages;
 use crate::fact::request::{Operation, RequestCoverage};
 use crate::fact::{ModuleId, ProcessId, StackId, Tables, ThreadId, WaitFact};
 use crate::report::faults::phase::Phase;
 use crate::report::faults::view::path_of;
 use crate::report::functions::{FunctionId, Functions};
 use crate::report::io::Asked;
+use crate::report::lifetime::lifetime;
 use crate::report::{faults, io, waits};
 
 /// A place by ID; several IDs may share a name.

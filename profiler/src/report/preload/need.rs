@@ -9,7 +9,7 @@ use super::model::{Model, Services};
 use crate::addr::{PAGE, Timestamp};
 use crate::event::FileId;
 use crate::fact::account::knows_waste;
-use crate::fact::pages::{FilePages, Pages, page_of};
+use crate::fact::reduce::pages::{FilePages, Pages, page_of};
 use crate::fact::request::{BioSource, Operation};
 use crate::fact::{
     BioFact, EventKind, FactSink, FaultFact, MappedFile, Mark, PagesReadFact, RequestFact, SampleFact, Tables,

@@ -14,7 +14,7 @@ use super::touchers::{Arena, Names, Part, Touchers, Touches};
 use crate::addr::PAGE;
 use crate::event::FileId;
 use crate::fact::fault::{Access, FaultClass};
-use crate::fact::pages::{PageSet, page_of};
+use crate::fact::reduce::pages::{PageSet, page_of};
 use crate::fact::{EventKind, FactSink, FaultFact, MappedFileId, Mark, ProcessId, SampleFact, Tables};
 use crate::report::faults::view::path_of;
 use crate::report::faults::{Facts, View};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 
 use crate::addr::PAGE;
-use crate::fact::sums::{Sum, Sums};
+use crate::fact::reduce::sums::{Sum, Sums};
 use crate::report::functions::{Function, FunctionId};
 
 /// A function that touched pages first.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{StackSummary, WIDTH};
 use crate::fact::account::{self, AccountCheck, FaultTier};
-use crate::fact::budget::FaultTotals;
+use crate::fact::reduce::budget::FaultTotals;
 use crate::fact::{Tables, Walks};
 use crate::report::text::{columns, count, duration, fit};
 

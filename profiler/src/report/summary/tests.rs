@@ -8,8 +8,8 @@ use crate::addr::{Svma, Timestamp};
 use crate::event::{Cost, HookStatus, ProcessCost, ProgramCost, ProgramCosts};
 use crate::fact::FaultAccount;
 use crate::fact::StackEnds;
-use crate::fact::budget::{Budget, Collector, FaultTotals};
 use crate::fact::fixtures;
+use crate::fact::reduce::budget::{Budget, Collector, FaultTotals};
 use crate::fact::{
     Frame, FrameName, Location, MappedFile, MappedFileId, Module, ModuleKind, Process, ProcessId, Recording,
     SourceFrame, StackId, StackNode, Thread, TruncationReason,

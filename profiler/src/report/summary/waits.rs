@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{WIDTH, list};
 use crate::fact::About;
-use crate::fact::budget::{Collected, ThreadFacts};
+use crate::fact::reduce::budget::{Collected, ThreadFacts};
 use crate::fact::{MappedFileId, StackId, Tables, ThreadId, WaitReason, short_path};
 use crate::report::export::ns;
 use crate::report::functions::Functions;
@@ -200,7 +200,7 @@ mod tests {
 
     use super::*;
     use crate::addr::Timestamp;
-    use crate::fact::budget::WaitSum;
+    use crate::fact::reduce::budget::WaitSum;
     use crate::fact::wait::{Coverage, WaitCall};
     use crate::fact::{MappedFile, WaitFact};
 

@@ -9,10 +9,10 @@ use super::select::Selector;
 use super::tally::{Groups, Histogram, Tally};
 use super::view::View;
 use crate::fact::About;
-use crate::fact::lifetime::LifetimeCheck;
 use crate::fact::wait::{Coverage, WakerFact};
 use crate::fact::{Recording, StackId, ThreadId, WaitFact, WaitReason};
 use crate::report::functions::FunctionId;
+use crate::report::lifetime::LifetimeCheck;
 
 /// Number of stacks in a report.
 const STACKS: usize = 100;

@@ -9,10 +9,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::causes::CauseRow;
 use crate::addr::{Timestamp, ns};
-use crate::fact::lifetime::Lifetimes;
-use crate::fact::packed::{among, place};
+use crate::fact::reduce::packed::{among, place};
 use crate::fact::wait::{Coverage, WaitCall, WakerFact};
 use crate::fact::{Cause, EventKind, FactSink, Mark, SampleFact, StackId, Tables, ThreadId, WaitFact, WaitReason};
+use crate::report::lifetime::Lifetimes;
 use crate::report::sorted::{self, Ordered, Scratch, Sorted};
 
 /// Encodes a missing value.

@@ -8,11 +8,11 @@ use super::causes::{CauseRow, Causes};
 use super::rows::{Facts, Row};
 use crate::addr::Timestamp;
 use crate::fact::About;
-use crate::fact::lifetime::{LifetimeCheck, Lifetimes};
 use crate::fact::reasons::refined;
 use crate::fact::{Location, ModuleKind, Process, StackId, Tables, Thread, ThreadId, WaitFact, WaitReason, upwards};
 use crate::report::export::ns;
 use crate::report::functions::{FunctionId, Functions};
+use crate::report::lifetime::{LifetimeCheck, Lifetimes};
 use crate::report::sorted::Ordered;
 
 /// Prefixes of runtime functions that wait on behalf of their callers, in addition to the whole C library.
