@@ -3,18 +3,14 @@
 //! Data flows one way, down this list of modules; see docs/architecture.md for the map. `capture` and `record` are
 //! shells around the pure layers `event`, `task`, `unwind`, `fact`, `profile` and `report`; `cli` contains the subcommands.
 
-pub mod addr;
 pub mod capture;
 pub mod cli;
-pub mod event;
 pub mod fact;
-pub mod hash;
-pub mod id;
-pub mod plural;
 pub mod profile;
 pub mod record;
 pub mod report;
-pub mod table;
 pub mod task;
 pub mod terminal;
 pub mod unwind;
+
+pub use base::{addr, event, hash, id, plural, table};

@@ -16,29 +16,12 @@ const LINE_LIMIT: usize = 400;
 
 /// What a layer must not refer to: `(folder, words, why)`.
 const FORBIDDEN: &[(&str, &[&str], &str)] = &[
-    ("profiler/src/event", CORE, CORE_WHY),
+    ("profiler/base", CORE, CORE_WHY),
     ("profiler/src/task", CORE, CORE_WHY),
     ("profiler/src/fact", CORE, CORE_WHY),
     ("profiler/src/unwind", CORE, CORE_WHY),
-    ("profiler/src/table", CORE, CORE_WHY),
-    (
-        "profiler/src/table",
-        &["crate::unwind", "symbols", "gimli"],
-        "privileged helper and recorder share it: it is data",
-    ),
     ("profiler/src/profile", CORE, CORE_WHY),
     ("profiler/src/report", CORE, CORE_WHY),
-    (
-        "profiler/src/event",
-        &[
-            "crate::task",
-            "crate::unwind",
-            "crate::fact",
-            "crate::profile",
-            "crate::report",
-        ],
-        DOWN_WHY,
-    ),
     (
         "profiler/src/task",
         &["crate::unwind", "crate::fact", "crate::profile", "crate::report"],

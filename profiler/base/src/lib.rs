@@ -1,0 +1,8 @@
+//! What every layer shares: events and their log, unwind tables as bytes, and small tools.
+
+pub mod addr;
+pub mod event;
+pub mod hash;
+pub mod id;
+pub mod plural;
+pub mod table;
