@@ -9,8 +9,7 @@ pub mod fact;
 pub mod profile;
 pub mod record;
 pub mod report;
-pub mod task;
 pub mod terminal;
-pub mod unwind;
 
 pub use base::{addr, event, hash, id, plural, table};
+pub use {task, unwind};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::addr::Timestamp;
-use crate::id;
+use base::addr::Timestamp;
+use base::id;
 
 id!(
     /// Index into [`super::Tasks::processes`]: one lifetime of a pid.

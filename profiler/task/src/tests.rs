@@ -1,8 +1,8 @@
 //! Scenarios of processes and threads with known outcomes.
 
 use super::*;
-use crate::addr::FileOffset;
-use crate::event::{FileId, PROT_EXEC, TaskExec, TaskExit, TaskNew};
+use base::addr::FileOffset;
+use base::event::{FileId, PROT_EXEC, TaskExec, TaskExit, TaskNew};
 
 const VM: u64 = 0x100;
 const THREAD: u64 = 0x10000 | VM;

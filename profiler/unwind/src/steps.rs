@@ -5,7 +5,7 @@ use super::TruncationReason;
 use super::binary::BinaryId;
 use super::cfi::Registers;
 use super::copy::{Missing, StackCopy};
-use crate::addr::Svma;
+use base::addr::Svma;
 
 /// The result of a step.
 pub enum Step {

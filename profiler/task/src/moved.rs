@@ -5,7 +5,7 @@
 use std::rc::Rc;
 
 use super::space::Region;
-use crate::addr::{Avma, Timestamp};
+use base::addr::{Avma, Timestamp};
 
 /// The original file mappings of such memory.
 #[derive(Debug, Clone, Default)]

@@ -10,7 +10,7 @@ use super::cfi::{Context, Registers, Saved};
 use super::copy::Missing;
 use super::steps::{Step, Trail};
 use super::walk::{CACHES, Walker};
-use crate::addr::Svma;
+use base::addr::Svma;
 
 /// Maximum number of frames that are searched for a saved register.
 const FRAMES_SEARCHED: usize = 64;

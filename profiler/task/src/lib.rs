@@ -19,8 +19,8 @@ pub use lifetime::{FaultAccount, Process, ProcessId, Thread, ThreadId};
 pub use lives::Happening;
 use space::{Files, Region, Space};
 
-use crate::addr::{Avma, Timestamp};
-use crate::event::{At, Event, Mapping};
+use base::addr::{Avma, Timestamp};
+use base::event::{At, Event, Mapping};
 
 /// Maximum number of processes for which mappings are kept before anything else is known of them.
 const MAX_UNRECORDED: usize = 1 << 16;

@@ -9,7 +9,7 @@ use super::rows::Rows;
 use super::rules::Translator;
 use super::stubs::Stubs;
 use super::{MAX_WORK, Slice, TableError};
-use crate::table::{Digest, Stats, Table};
+use base::table::{Digest, Stats, Table};
 
 /// State of the compilation.
 pub(super) struct Compiler {

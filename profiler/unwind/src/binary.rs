@@ -13,9 +13,9 @@ use symbols::elf::{Arch, ElfBytes, ElfFile, Section};
 use super::Binaries;
 use super::cfi::Cfi;
 use super::table::last_calls;
-use crate::addr::{FileOffset, Svma};
-use crate::event;
-use crate::task::space::{FileKey, Files, MappedFile};
+use base::addr::{FileOffset, Svma};
+use base::event;
+use task::space::{FileKey, Files, MappedFile};
 
 /// Bytes after the entry point that count as the entry code: `_start` is shorter.
 const ENTRY_CODE: u64 = 64;

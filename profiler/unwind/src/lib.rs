@@ -24,7 +24,7 @@ pub use truncated::TruncationReason;
 pub use walk::{FRAME_LIMIT, Mapped, Place, RawFrame, Walk, Walker};
 pub use walked::{End, Walked};
 
-use crate::event::FileId;
+use base::event::FileId;
 
 /// Opens mapped files; implemented outside the pure layers.
 pub trait Binaries {

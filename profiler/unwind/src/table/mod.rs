@@ -20,7 +20,7 @@ use gimli::{DebugFrame, EhFrame, EndianSlice, LittleEndian, Vendor};
 use profiler_common::unwind::{Arch, Cfa, Row, TABLE_PAGE};
 use symbols::elf::ElfFile;
 
-pub use crate::table::{MAX_ROWS, MAX_TABLE_PAGES, Stats, Table};
+pub use base::table::{MAX_ROWS, MAX_TABLE_PAGES, Stats, Table};
 use entries::Entries;
 use evaluate::Compiler;
 use functions::{Function, Source};

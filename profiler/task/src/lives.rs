@@ -8,8 +8,8 @@ use profiler_common::fault::BEFORE_UNKNOWN;
 
 use super::space::Space;
 use super::{FaultAccount, Image, MAX_REGIONS, Process, ProcessId, Tasks, Thread, ThreadId};
-use crate::addr::Timestamp;
-use crate::event::{At, TaskExec, TaskExit, TaskNew};
+use base::addr::Timestamp;
+use base::event::{At, TaskExec, TaskExit, TaskNew};
 
 /// `CLONE_VM` of linux/sched.h: the address space is shared.
 const CLONE_VM: u64 = 0x100;

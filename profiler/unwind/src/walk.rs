@@ -16,11 +16,11 @@ use super::cfi::{Context, Registers, Rule};
 use super::copy::StackCopy;
 use super::steps::{Step, Trail, by_frame_pointer, by_signal_frame};
 use super::walked::Walked;
-use crate::addr::{Avma, FileOffset, Svma};
-use crate::event::Stacks;
-use crate::task::ProcessId;
-use crate::task::Tasks;
-use crate::task::space::{FileKey, Region};
+use base::addr::{Avma, FileOffset, Svma};
+use base::event::Stacks;
+use task::ProcessId;
+use task::Tasks;
+use task::space::{FileKey, Region};
 
 /// Maximum number of frames of a stack; of a deeper one, the innermost are kept.
 pub const FRAME_LIMIT: usize = 4096;

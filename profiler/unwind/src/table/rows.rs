@@ -3,7 +3,7 @@
 use profiler_common::unwind::{Cfa, Row, TABLE_PAGE};
 
 use super::TableError;
-use crate::table::{MAX_ROWS, MAX_TABLE_PAGES};
+use base::table::{MAX_ROWS, MAX_TABLE_PAGES};
 
 /// Rows so far.
 pub(super) struct Rows {

@@ -7,7 +7,7 @@ use super::TruncationReason;
 /// A stack that the eBPF programs walked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Walked {
-    /// See [`crate::event::UserStack::frames`].
+    /// See [`base::event::UserStack::frames`].
     pub frames: Box<[u64]>,
     /// How it ended.
     pub end: End,

@@ -2,7 +2,7 @@
 
 use profiler_common::stack::FLAG_STACK_CUT;
 
-use crate::event::Stacks;
+use base::event::Stacks;
 
 /// Size of the area below the stack pointer that belongs to a function (System V ABI of x86-64). A
 /// copy starts above it.

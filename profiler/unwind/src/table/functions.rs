@@ -8,7 +8,7 @@ use symbols::elf::ElfFile;
 use super::entries::Entries;
 use super::stubs::Stubs;
 use super::{Input, MAX_FUNCTIONS, Slice, TableError};
-use crate::table::Stats;
+use base::table::Stats;
 
 /// Bytes after an entry point without unwind information that count as the entry code: `_start` is
 /// shorter.

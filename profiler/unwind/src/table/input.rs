@@ -11,7 +11,7 @@ use zerocopy::IntoBytes as _;
 
 use super::stubs::{self, Stubs};
 use super::{TableError, functions, last_calls};
-use crate::table::Digest;
+use base::table::Digest;
 
 /// Maximum bytes of unwind information: those of ten libraries as large as libxul.so.
 pub(super) const MAX_SECTIONS: usize = 256 << 20;

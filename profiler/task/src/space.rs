@@ -10,9 +10,9 @@ use rustc_hash::FxHashSet;
 
 use super::moved::Moved;
 
-use crate::addr::{Avma, FileOffset, Timestamp};
-use crate::event::{self, FileId, MAP_SHARED, PROT_EXEC};
-use crate::hash::hash;
+use base::addr::{Avma, FileOffset, Timestamp};
+use base::event::{self, FileId, MAP_SHARED, PROT_EXEC};
+use base::hash::hash;
 
 /// `PROT_WRITE` and `MAP_HUGETLB` of a mapping record.
 const PROT_WRITE: u32 = 2;
@@ -278,7 +278,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::event::At;
+    use base::event::At;
 
     fn mapping(start: u64, len: u64, offset: u64, time: u64) -> event::Mapping {
         event::Mapping {
