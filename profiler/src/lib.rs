@@ -5,11 +5,10 @@
 
 pub mod capture;
 pub mod cli;
-pub mod fact;
 pub mod profile;
 pub mod record;
 pub mod report;
 pub mod terminal;
 
 pub use base::{addr, event, hash, id, plural, table};
-pub use {task, unwind};
+pub use {fact, task, unwind};

@@ -173,7 +173,7 @@ fn the_front_end_counts_the_same_samples_and_cpu_time_as_the_summary() {
     let of_main = |sample: &&_| {
         matches!(
             sample,
-            profiler::fact::SampleFact {
+            fact::SampleFact {
                 thread: ThreadId(0),
                 stack: Some(_),
                 ..

@@ -46,7 +46,7 @@ pub fn pid(tables: &Tables, device: DeviceId) -> String {
     let Some(of) = tables.devices.get(device.index()) else {
         return format!("device {}", device.0);
     };
-    let same = |other: &&crate::fact::BlockDevice| (other.major, other.minor) == (of.major, of.minor);
+    let same = |other: &&fact::BlockDevice| (other.major, other.minor) == (of.major, of.minor);
     match tables.devices.iter().take(device.index()).filter(same).count() {
         0 => format!("{}:{}", of.major, of.minor),
         earlier => format!("{}:{}.{earlier}", of.major, of.minor),

@@ -165,7 +165,7 @@ mod tests {
         let mark = Mark {
             start: Timestamp(0),
             end: None,
-            thread: crate::fact::ThreadId(0),
+            thread: fact::ThreadId(0),
             stack: None,
             kind,
         };

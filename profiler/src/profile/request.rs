@@ -140,7 +140,7 @@ impl RequestPayload {
             bytes: request.bytes,
             own: None,
             place: bio.and_then(|bio| words::place(tables, bio.file, bio.offset)),
-            path: file.map(crate::fact::MappedFile::display_path),
+            path: file.map(fact::MappedFile::display_path),
             offset: bio.and_then(|bio| bio.offset).map(|offset| format!("{offset:#x}")),
             sector: request.sector.to_string(),
             submitter: bio.map(|bio| words::submitter(tables, bio)),

@@ -102,7 +102,7 @@ impl<'a> Causes<'a> {
 }
 
 /// The name of a device, such as `vda`; a number if it is not in the tables.
-pub fn device(tables: &Tables, device: crate::fact::DeviceId) -> String {
+pub fn device(tables: &Tables, device: fact::DeviceId) -> String {
     let known = tables.devices.get(device.index());
     known.map_or_else(|| format!("device {}", device.0), |device| device.name.clone())
 }

@@ -127,7 +127,7 @@ pub fn write(
         classes: FaultClass::ALL.map(FaultClass::name).to_vec(),
         phases: faults::PHASES.map(super::faults::phase::Phase::name).to_vec(),
         waits: faults::WAITS,
-        failures: faults::FAILURES.map(crate::fact::fault::Failure::name),
+        failures: faults::FAILURES.map(fact::fault::Failure::name),
         processes: (tables.processes.iter())
             .map(|process| ProcessRow {
                 pid: process.pid,

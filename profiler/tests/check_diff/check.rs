@@ -81,9 +81,9 @@ fn the_storm_is_in_the_first_lines() {
 #[test]
 fn a_figure_that_is_not_known_is_over_only_if_what_is_known_is() {
     let mut made = recording();
-    made.tables.recording.folded_requests = vec![profiler::fact::FoldedRequests {
-        device: profiler::fact::DeviceId(0),
-        operation: profiler::fact::request::Operation::Read,
+    made.tables.recording.folded_requests = vec![fact::FoldedRequests {
+        device: fact::DeviceId(0),
+        operation: fact::request::Operation::Read,
         requests: 1,
         bytes: 1,
         time: 1,

@@ -228,8 +228,8 @@ fn what_the_profile_folded_is_in_totals_and_unknown_by_file() {
         longest: 5,
     }];
     recording.folded_requests = vec![FoldedRequests {
-        device: profiler::fact::DeviceId(0),
-        operation: profiler::fact::request::Operation::Read,
+        device: fact::DeviceId(0),
+        operation: fact::request::Operation::Read,
         requests: 3,
         bytes: 4096,
         time: 1,
@@ -259,7 +259,7 @@ fn faults_that_were_left_out_make_all_but_the_major_ones_unknown() {
     let mut made = recording();
     let thread = &mut made.tables.threads[0];
     (thread.minor_faults, thread.major_faults) = (Some(40), Some(1));
-    thread.faults = Some(profiler::fact::FaultAccount {
+    thread.faults = Some(fact::FaultAccount {
         seen: 5,
         filtered: 36,
         before: Some(0),

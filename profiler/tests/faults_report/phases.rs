@@ -64,15 +64,15 @@ fn a_process_goes_through_its_phases() {
     ];
     made.faults = (0_u64..)
         .zip(stacks)
-        .map(|(i, stack)| profiler::fact::FaultFact {
+        .map(|(i, stack)| fact::FaultFact {
             stack,
             ..fault(10 * i + 1)
         })
         .collect();
     // The child has not entered a phase yet: it is in the phase of its parent at its birth, which
     // has none yet.
-    made.faults.push(profiler::fact::FaultFact {
-        thread: profiler::fact::ThreadId(2),
+    made.faults.push(fact::FaultFact {
+        thread: fact::ThreadId(2),
         ..fault(99)
     });
     let (tables, facts) = collected(&made);

@@ -266,9 +266,9 @@ fn a_million_faults_take_a_tenth_of_a_gigabyte() {
 #[test]
 fn what_a_tier_can_not_tell_is_null() {
     let mut made = empty();
-    made.faults = vec![profiler::fact::FaultFact {
+    made.faults = vec![fact::FaultFact {
         latency: None,
-        waits: profiler::fact::fault::FaultWaits::default(),
+        waits: fact::fault::FaultWaits::default(),
         retries: None,
         access: Access::Unknown,
         ..numbered(3)

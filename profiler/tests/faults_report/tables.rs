@@ -310,8 +310,8 @@ fn the_account_closes_or_is_told() {
 #[test]
 fn ids_that_the_tables_do_not_have_are_no_panic() {
     let mut made = many(100);
-    made.tables.stacks[0].parent = Some(profiler::fact::StackId::new(5));
-    made.tables.processes[0].parent = Some(profiler::fact::ProcessId(1));
+    made.tables.stacks[0].parent = Some(fact::StackId::new(5));
+    made.tables.processes[0].parent = Some(fact::ProcessId(1));
     made.tables.files.truncate(1);
     made.tables.threads.truncate(1);
     made.tables.frames.truncate(3);
@@ -338,11 +338,11 @@ fn nothing_selected_is_told_and_no_recording_is_no_panic() {
 #[test]
 fn pages_are_told_by_file() {
     let mut made = empty();
-    let range = |first, count| profiler::fact::fault::PageRange { first, count };
-    made.reads = vec![profiler::fact::PagesReadFact {
+    let range = |first, count| fact::fault::PageRange { first, count };
+    made.reads = vec![fact::PagesReadFact {
         time: synthetic::at(1),
         thread: ThreadId(0),
-        file: profiler::fact::MappedFileId(0),
+        file: fact::MappedFileId(0),
         pages: range(16, 32),
         in_fault: true,
         order: Some(0),

@@ -82,7 +82,7 @@ impl Budget {
             Metric::WastedReadahead,
             Metric::RelocatedPages,
             Metric::CowPages,
-            Metric::Wait(crate::fact::WaitReason::Disk),
+            Metric::Wait(fact::WaitReason::Disk),
         ];
         let entry = |metric| Entry {
             by: By::Total,

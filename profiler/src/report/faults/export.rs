@@ -63,7 +63,7 @@ pub struct Exporter<'v, 'a> {
 impl<'v, 'a> Exporter<'v, 'a> {
     /// An exporter for the faults of `view`.
     pub fn new(view: &'v View<'a>) -> Self {
-        let file = |file: &crate::fact::MappedFile| {
+        let file = |file: &fact::MappedFile| {
             let build_id = hex(&file.build_id);
             (path_of(file), (!build_id.is_empty()).then_some(build_id))
         };
@@ -109,7 +109,7 @@ impl<'v, 'a> Exporter<'v, 'a> {
             Cell::text(process.map(|process| process.name.as_str())),
             Cell::text(thread.map(|thread| thread.name.as_str())),
             Cell::Flag(fault.in_kernel),
-            Cell::text(fault.failed.map(crate::fact::fault::Failure::name)),
+            Cell::text(fault.failed.map(fact::fault::Failure::name)),
             Cell::time(waits.lock),
             Cell::time(waits.disk),
             Cell::time(waits.other_read),

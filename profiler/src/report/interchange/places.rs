@@ -300,7 +300,7 @@ fn extent(module: &Module, file: Option<&MappedFile>, (low, high): (u64, u64)) -
     let start = low / PAGE * PAGE;
     let limit = (high / PAGE).saturating_add(1).saturating_mul(PAGE);
     let sections = file.map_or(&[][..], |file| &file.sections);
-    let holds = |section: &&crate::fact::fault::FileSection| {
+    let holds = |section: &&fact::fault::FileSection| {
         low.checked_sub(section.svma)
             .is_some_and(|within| within < section.size)
     };

@@ -167,7 +167,7 @@ impl FactSink for Touches {
         let Some(place) = fault.place.filter(|_| fault.failed.is_none()) else {
             return;
         };
-        let page = (place.file, crate::fact::reduce::pages::page_of(place.offset));
+        let page = (place.file, fact::reduce::pages::page_of(place.offset));
         if self.pages.len() < MAX_PLACES || self.pages.contains_key(&page) {
             let known = self.pages.entry(page).or_insert(fault.start);
             *known = (*known).min(fault.start);

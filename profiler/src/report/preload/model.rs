@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     fn read(bytes: u32, service: u64) -> RequestFact {
-        let mut request = crate::fact::fixtures::request();
+        let mut request = fact::fixtures::request();
         (request.bytes, request.service) = (bytes, Some(Duration::from_nanos(service)));
         request
     }

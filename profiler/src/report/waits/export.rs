@@ -64,7 +64,7 @@ pub struct Exporter<'v, 'a> {
 impl<'v, 'a> Exporter<'v, 'a> {
     /// Exports the waits of a view.
     pub fn new(view: &'v View<'a>) -> Self {
-        let paths = view.tables.files.iter().map(crate::fact::MappedFile::display_path);
+        let paths = view.tables.files.iter().map(fact::MappedFile::display_path);
         Self {
             view,
             paths: paths.collect(),

@@ -1,0 +1,337 @@
+//! A finished page fault, as subcommands, the profile and reports read it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{StackId, ThreadId};
+use base::addr::{Avma, FileOffset, PAGE, Timestamp};
+use base::event::FileId;
+use base::id;
+
+id!(
+    /// Index into [`super::Tables::files`].
+    MappedFileId
+);
+
+/// A page fault.
+#[allow(clippy::struct_excessive_bools)] // each is a separate fact
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FaultFact {
+    /// When it began; in tier 3, when it ended.
+    pub start: Timestamp,
+    /// From the exception to the completion; `None` if its start was not seen.
+    pub latency: Option<Duration>,
+    /// The faulting thread.
+    pub thread: ThreadId,
+    /// Innermost frame of user and kernel stack together.
+    pub stack: Option<StackId>,
+    /// The address that was touched.
+    pub address: Avma,
+    /// How it was touched.
+    pub access: Access,
+    /// The kind of memory that it mapped.
+    pub class: FaultClass,
+    /// The page of the file that is mapped there; `None` for memory without a file.
+    pub place: Option<FilePlace>,
+    /// Whether the kernel counts it as major.
+    pub major: bool,
+    /// Whether the kernel touched the address on behalf of a system call.
+    pub in_kernel: bool,
+    /// Whether the memory belongs to another process.
+    pub remote: bool,
+    /// Why it failed; the kernel's counts omit failed faults.
+    pub failed: Option<Failure>,
+    /// What it waited for, as far as its tier can see.
+    pub waits: FaultWaits,
+    /// Attempts after the first; `None` if the tier can't see them.
+    pub retries: Option<u32>,
+    /// Pages that fault-around also mapped, as far as they were in memory; `None` if none, or the kernel does not
+    /// report it.
+    pub around: Option<PageRange>,
+    /// Pages read into the page cache during the fault.
+    pub pages_read: u32,
+    /// Whether the kernel had stopped reading around faults in this mapping, after too many misses.
+    pub read_around_off: bool,
+}
+
+impl FaultFact {
+    /// When it ended; if its latency is unknown, `start` is that time.
+    pub fn end(&self) -> Timestamp {
+        let latency = self.latency.unwrap_or_default().as_nanos();
+        Timestamp(self.start.0.saturating_add(u64::try_from(latency).unwrap_or(u64::MAX)))
+    }
+
+    /// Whether it waited for a disk, or for another thread's read.
+    pub fn waited(&self) -> bool {
+        self.waits.disk.is_some_and(|time| !time.is_zero()) || self.waits.other_read.is_some_and(|time| !time.is_zero())
+    }
+
+    /// Bytes brought into memory: pages read into the page cache, and the page that was mapped unless it is
+    /// one of those.
+    pub fn bytes(&self) -> u64 {
+        const HUGE_PAGE: u64 = 2 << 20;
+        let read = u64::from(self.pages_read) * PAGE;
+        match self.class {
+            _ if self.failed.is_some() => read,
+            FaultClass::FileRead | FaultClass::SharedDirty | FaultClass::Shmem | FaultClass::SwapIn => read.max(PAGE),
+            FaultClass::Huge => read + HUGE_PAGE,
+            _ => read + PAGE,
+        }
+    }
+
+    /// Time for ranking slow faults: the latency, or zero if it is unknown.
+    pub fn time(&self) -> Duration {
+        self.latency.unwrap_or_default()
+    }
+}
+
+/// How an address was touched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    /// Read.
+    Read,
+    /// Written.
+    Write,
+    /// Executed.
+    Execute,
+    /// Unknown to the tier.
+    #[default]
+    Unknown,
+}
+
+/// The kind of memory that a fault mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultClass {
+    /// A page of a file, read or executed.
+    FileRead,
+    /// A private copy of a written file page: relocations, data.
+    FileCow,
+    /// A written page of a shared file mapping.
+    SharedDirty,
+    /// The page of zeroes, for anonymous memory that is read.
+    ZeroPage,
+    /// New anonymous memory.
+    Anonymous,
+    /// Anonymous memory that had been swapped out.
+    SwapIn,
+    /// A copy of an anonymous page that was shared with a forked process, or was the page of zeroes.
+    Cow,
+    /// A page of a tmpfs or of shared memory (memfd).
+    Shmem,
+    /// A huge page.
+    Huge,
+    /// Handled by a program through userfaultfd.
+    Userfaultfd,
+    /// A failed fault.
+    Error,
+    /// Unknown to the tier.
+    #[default]
+    Unknown,
+}
+
+impl FaultClass {
+    /// Every class, in table order.
+    pub const ALL: [Self; 12] = [
+        Self::FileRead,
+        Self::FileCow,
+        Self::SharedDirty,
+        Self::Shmem,
+        Self::Anonymous,
+        Self::ZeroPage,
+        Self::Cow,
+        Self::Huge,
+        Self::SwapIn,
+        Self::Userfaultfd,
+        Self::Error,
+        Self::Unknown,
+    ];
+
+    /// Name in tables, CSV and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FileRead => "file-read",
+            Self::FileCow => "file-cow",
+            Self::SharedDirty => "shared-dirty",
+            Self::ZeroPage => "zero-page",
+            Self::Anonymous => "anonymous",
+            Self::SwapIn => "swap-in",
+            Self::Cow => "cow",
+            Self::Shmem => "shmem",
+            Self::Huge => "huge",
+            Self::Userfaultfd => "userfaultfd",
+            Self::Error => "error",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Why a fault failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Failure {
+    /// The mapping does not allow this access.
+    #[serde(rename = "SIGSEGV")]
+    Segv,
+    /// Beyond the file's end, or the file could not be read.
+    #[serde(rename = "SIGBUS")]
+    Bus,
+    /// Out of memory.
+    #[serde(rename = "OOM")]
+    OutOfMemory,
+    /// Another failure.
+    #[serde(rename = "other")]
+    Other,
+}
+
+impl Failure {
+    /// Name in tables, CSV and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Segv => "SIGSEGV",
+            Self::Bus => "SIGBUS",
+            Self::OutOfMemory => "OOM",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// Parts of a fault's latency; `None` if the tier can't see them. They do not overlap, except that `reclaim`
+/// includes waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FaultWaits {
+    /// Before and between the attempts: for the address space lock.
+    pub lock: Option<Duration>,
+    /// For a read that it started.
+    pub disk: Option<Duration>,
+    /// For a read that another thread had started.
+    pub other_read: Option<Duration>,
+    /// For something else.
+    pub blocked: Option<Duration>,
+    /// Runnable, while another thread ran.
+    pub preempted: Option<Duration>,
+    /// In direct reclaim or compaction.
+    pub reclaim: Option<Duration>,
+}
+
+impl FaultWaits {
+    /// Each part, in the order of the fields.
+    pub const fn parts(&self) -> [Option<Duration>; 6] {
+        [
+            self.lock,
+            self.disk,
+            self.other_read,
+            self.blocked,
+            self.preempted,
+            self.reclaim,
+        ]
+    }
+}
+
+/// A page of a mapped file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FilePlace {
+    /// The file.
+    pub file: MappedFileId,
+    /// Start of the page in the file.
+    pub offset: FileOffset,
+    /// The byte that was touched.
+    pub byte: FileOffset,
+}
+
+/// Adjacent pages of a file, counted from its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PageRange {
+    /// First page.
+    pub first: u64,
+    /// Number of pages.
+    pub count: u32,
+}
+
+/// Pages that a recorded thread brought into the page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PagesReadFact {
+    /// When the first page arrived.
+    pub time: Timestamp,
+    /// The reading thread.
+    pub thread: ThreadId,
+    /// The file.
+    pub file: MappedFileId,
+    /// The pages.
+    pub pages: PageRange,
+    /// Whether it was within a page fault, not a system call.
+    pub in_fault: bool,
+    /// Binary logarithm of the pages of each folio that it filled; `None` if not recorded.
+    pub order: Option<u8>,
+}
+
+/// A file that faults or reads touched.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MappedFile {
+    /// Device and inode.
+    pub id: FileId,
+    /// Path as the process sees it; empty if unknown. Files with one path share the string.
+    pub path: Arc<str>,
+    /// Whether it was deleted or replaced while it was mapped.
+    pub deleted: bool,
+    /// Build id, empty if it has none.
+    pub build_id: Vec<u8>,
+    /// ELF sections by offset, for a library or program.
+    pub sections: Vec<FileSection>,
+    /// Symbols at the touched offsets, by offset.
+    pub symbols: Vec<FileSymbol>,
+}
+
+impl MappedFile {
+    /// Name of the section that contains a byte of the file.
+    pub fn section(&self, byte: FileOffset) -> Option<&str> {
+        Some(&*self.sections.get(self.section_index(byte)?)?.name)
+    }
+
+    /// Name of the symbol that contains a byte of the file.
+    pub fn symbol(&self, byte: FileOffset) -> Option<&str> {
+        Some(&*self.symbols.get(self.symbol_index(byte)?)?.name)
+    }
+
+    /// Index of [`Self::section`] in `sections`.
+    pub fn section_index(&self, byte: FileOffset) -> Option<usize> {
+        let after = self.sections.partition_point(|section| section.offset <= byte.0);
+        let index = after.checked_sub(1)?;
+        let section = self.sections.get(index)?;
+        (byte.0.checked_sub(section.offset)? < section.size).then_some(index)
+    }
+
+    /// Index of [`Self::symbol`] in `symbols`.
+    pub fn symbol_index(&self, byte: FileOffset) -> Option<usize> {
+        let after = self.symbols.partition_point(|symbol| symbol.offset <= byte.0);
+        let index = after.checked_sub(1)?;
+        let symbol = self.symbols.get(index)?;
+        (byte.0.checked_sub(symbol.offset)? < symbol.size).then_some(index)
+    }
+}
+
+/// A section of an ELF file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileSection {
+    /// `.text`, `.data.rel.ro`, ...
+    pub name: String,
+    /// First byte in the file.
+    pub offset: u64,
+    /// Bytes in the file.
+    pub size: u64,
+    /// Address in the file's own address space.
+    pub svma: u64,
+}
+
+/// A symbol at an offset that was touched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileSymbol {
+    /// Demangled name.
+    pub name: String,
+    /// First byte in the file.
+    pub offset: u64,
+    /// Size in bytes; reaches at least the last touched offset.
+    pub size: u64,
+}

@@ -1,0 +1,391 @@
+//! A page fault in 96 bytes, for keeping millions.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::fault::{Access, Failure, FaultClass, FaultFact, FaultWaits, FilePlace, MappedFileId, PageRange};
+use crate::prune::Visit;
+use crate::{StackId, ThreadId};
+use base::addr::{Avma, FileOffset, Timestamp, ns};
+
+/// Represents an unknown time.
+const NONE: u32 = u32::MAX;
+/// Flags an index of a time of 2.15 s or more, which is stored separately.
+const LONG: u32 = 1 << 31;
+const ACCESSES: [Access; 4] = [Access::Unknown, Access::Read, Access::Write, Access::Execute];
+const FAILURES: [Option<Failure>; 5] = [
+    None,
+    Some(Failure::Segv),
+    Some(Failure::Bus),
+    Some(Failure::OutOfMemory),
+    Some(Failure::Other),
+];
+
+const MAJOR: u32 = 1 << 9;
+const IN_KERNEL: u32 = 1 << 10;
+const REMOTE: u32 = 1 << 11;
+const READ_AROUND_OFF: u32 = 1 << 12;
+const HAS_PLACE: u32 = 1 << 13;
+const HAS_STACK: u32 = 1 << 14;
+const HAS_AROUND: u32 = 1 << 15;
+const HAS_RETRIES: u32 = 1 << 16;
+
+/// Index of a value in `all`, for compact rows.
+pub fn place<T: PartialEq>(all: &[T], one: &T) -> u8 {
+    let place = all.iter().position(|each| each == one).unwrap_or_default();
+    u8::try_from(place).unwrap_or_default()
+}
+
+/// The value at that [`place`].
+pub fn among<T: Copy, const N: usize>(all: &[T; N], place: u8) -> T {
+    *all.get(usize::from(place)).unwrap_or(&all[0])
+}
+
+/// Number of times: latency and waits, in this order.
+const TIMES: usize = 7;
+
+/// A fault. Read it with the [`LongTimes`] that it was built with.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct PackedFault {
+    start: u64,
+    address: u64,
+    offset: u64,
+    byte: u64,
+    around_first: u64,
+    file: u32,
+    thread: u32,
+    stack: u32,
+    around_count: u32,
+    pages_read: u32,
+    retries: u32,
+    times: [u32; TIMES],
+    /// As built by [`bits`]; absent values are 0 in the fields above.
+    bits: u32,
+}
+
+/// Times of 2.15 s or more: at most seven per fault, so few in a thread's lifetime.
+#[derive(Debug, Clone, Default)]
+pub struct LongTimes(Vec<u64>);
+
+impl LongTimes {
+    /// Bytes of memory used.
+    pub fn bytes(&self) -> usize {
+        self.0.capacity() * size_of::<u64>()
+    }
+
+    fn short(&mut self, time: Option<Duration>) -> u32 {
+        let Some(time) = time else { return NONE };
+        let ns = ns(time);
+        if let Ok(ns @ ..LONG) = u32::try_from(ns) {
+            return ns;
+        }
+        match u32::try_from(self.0.len()) {
+            Ok(place) if place < NONE - LONG => {
+                self.0.push(ns);
+                LONG | place
+            }
+            // Reached only after a century of such faults.
+            _ => LONG - 1,
+        }
+    }
+
+    #[inline]
+    fn time(&self, kept: u32) -> Option<Duration> {
+        match kept {
+            NONE => None,
+            ns @ ..LONG => Some(Duration::from_nanos(u64::from(ns))),
+            long => self.0.get((long - LONG) as usize).copied().map(Duration::from_nanos),
+        }
+    }
+}
+
+impl PackedFault {
+    /// Packs a fault.
+    pub fn new(fault: &FaultFact, long: &mut LongTimes) -> Self {
+        let [lock, disk, other_read, blocked, preempted, reclaim] = fault.waits.parts();
+        let times = [fault.latency, lock, disk, other_read, blocked, preempted, reclaim];
+        let place = fault.place;
+        Self {
+            start: fault.start.0,
+            address: fault.address.0,
+            offset: place.map_or(0, |place| place.offset.0),
+            byte: place.map_or(0, |place| place.byte.0),
+            around_first: fault.around.map_or(0, |around| around.first),
+            file: place.map_or(0, |place| place.file.0),
+            thread: fault.thread.0,
+            stack: fault.stack.map_or(0, StackId::number),
+            around_count: fault.around.map_or(0, |around| around.count),
+            pages_read: fault.pages_read,
+            retries: fault.retries.unwrap_or_default(),
+            times: times.map(|time| long.short(time)),
+            bits: bits(fault),
+        }
+    }
+
+    /// Visits its stack.
+    pub fn visit(&mut self, visit: &mut dyn Visit) {
+        if self.bits & HAS_STACK != 0 {
+            let mut stack = StackId::new(self.stack);
+            visit.stack(&mut stack);
+            self.stack = stack.number();
+        }
+    }
+
+    /// When it began.
+    pub fn start(&self) -> Timestamp {
+        Timestamp(self.start)
+    }
+
+    /// The faulting thread.
+    pub fn thread(&self) -> ThreadId {
+        ThreadId(self.thread)
+    }
+
+    /// Compares by thread and start; the few that began at the same time are unpacked.
+    pub fn order(&self, other: &Self, long: &LongTimes) -> Ordering {
+        let rest = |fault: &Self| {
+            let fault = fault.fact(long);
+            (fault.latency, fault.address, fault.stack)
+        };
+        let began = |fault: &Self| (fault.thread, fault.start);
+        began(self)
+            .cmp(&began(other))
+            .then_with(|| rest(self).cmp(&rest(other)))
+    }
+
+    /// The fault as it was passed in. Inlined: a caller that uses one field unpacks only that.
+    #[inline]
+    pub fn fact(&self, long: &LongTimes) -> FaultFact {
+        let time = |number: usize| long.time(self.times[number]);
+        let has = |bit: u32| self.bits & bit != 0;
+        FaultFact {
+            start: Timestamp(self.start),
+            latency: time(0),
+            thread: ThreadId(self.thread),
+            stack: has(HAS_STACK).then_some(StackId::new(self.stack)),
+            address: Avma(self.address),
+            access: ACCESSES[(self.bits & 3) as usize],
+            class: (FaultClass::ALL.get((self.bits >> 2 & 15) as usize).copied()).unwrap_or_default(),
+            place: has(HAS_PLACE).then_some(FilePlace {
+                file: MappedFileId(self.file),
+                offset: FileOffset(self.offset),
+                byte: FileOffset(self.byte),
+            }),
+            major: has(MAJOR),
+            in_kernel: has(IN_KERNEL),
+            remote: has(REMOTE),
+            failed: FAILURES.get((self.bits >> 6 & 7) as usize).copied().flatten(),
+            waits: FaultWaits {
+                lock: time(1),
+                disk: time(2),
+                other_read: time(3),
+                blocked: time(4),
+                preempted: time(5),
+                reclaim: time(6),
+            },
+            retries: has(HAS_RETRIES).then_some(self.retries),
+            around: has(HAS_AROUND).then_some(PageRange {
+                first: self.around_first,
+                count: self.around_count,
+            }),
+            pages_read: self.pages_read,
+            read_around_off: has(READ_AROUND_OFF),
+        }
+    }
+}
+
+/// Two bits for access, four for class, three for failure, and flags.
+fn bits(fault: &FaultFact) -> u32 {
+    let flags = [
+        (fault.major, MAJOR),
+        (fault.in_kernel, IN_KERNEL),
+        (fault.remote, REMOTE),
+        (fault.read_around_off, READ_AROUND_OFF),
+        (fault.place.is_some(), HAS_PLACE),
+        (fault.stack.is_some(), HAS_STACK),
+        (fault.around.is_some(), HAS_AROUND),
+        (fault.retries.is_some(), HAS_RETRIES),
+    ];
+    let kinds = u32::from(place(&ACCESSES, &fault.access))
+        | u32::from(place(&FaultClass::ALL, &fault.class)) << 2
+        | u32::from(place(&FAILURES, &fault.failed)) << 6;
+    let set = flags.iter().filter(|(is, _)| *is);
+    set.fold(kinds, |bits, (_, bit)| bits | bit)
+}
+
+/// Faults of one thread.
+#[derive(Debug, Clone, Default)]
+pub struct PackedFaults {
+    rows: Vec<PackedFault>,
+    long: Arc<LongTimes>,
+}
+
+impl PackedFaults {
+    /// From rows that were built with these times.
+    pub fn new(rows: Vec<PackedFault>, long: Arc<LongTimes>) -> Self {
+        Self { rows, long }
+    }
+
+    /// Merged with those of another thread, starts ascending.
+    #[must_use]
+    pub fn with(mut self, others: Self) -> Self {
+        if self.rows.is_empty() {
+            return others;
+        }
+        if others.rows.is_empty() {
+            return self;
+        }
+        if Arc::ptr_eq(&self.long, &others.long) {
+            self.rows.extend(others.rows);
+        } else {
+            self = self.iter().chain(others.iter()).collect();
+        }
+        self
+    }
+
+    /// All of them as those of `thread`, ordered by start.
+    #[must_use]
+    pub fn of_thread(mut self, thread: ThreadId) -> Self {
+        self.rows.iter_mut().for_each(|row| row.thread = thread.0);
+        self.rows.sort_unstable_by(|a, b| a.order(b, &self.long));
+        self
+    }
+
+    /// Number of faults.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// All faults, in order.
+    pub fn iter(&self) -> impl Iterator<Item = FaultFact> {
+        self.refs().map(|fault| fault.fact())
+    }
+
+    /// As [`PackedFaults::iter`], in 16 bytes each.
+    pub fn refs(&self) -> impl Iterator<Item = PackedRef<'_>> {
+        let long = &*self.long;
+        self.rows.iter().map(move |row| PackedRef { row, long })
+    }
+
+    /// Visits their stacks.
+    pub fn visit(&mut self, visit: &mut dyn Visit) {
+        self.rows.iter_mut().for_each(|row| row.visit(visit));
+    }
+}
+
+impl PartialEq for PackedFaults {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for PackedFaults {}
+
+impl FromIterator<FaultFact> for PackedFaults {
+    fn from_iter<T: IntoIterator<Item = FaultFact>>(faults: T) -> Self {
+        let mut long = LongTimes::default();
+        let rows = faults.into_iter().map(|fault| PackedFault::new(&fault, &mut long));
+        let rows = rows.collect();
+        Self::new(rows, Arc::new(long))
+    }
+}
+
+/// A kept fault.
+#[derive(Debug, Clone, Copy)]
+pub struct PackedRef<'f> {
+    row: &'f PackedFault,
+    long: &'f LongTimes,
+}
+
+impl PackedRef<'_> {
+    /// When it began.
+    pub fn start(&self) -> Timestamp {
+        self.row.start()
+    }
+
+    /// The unpacked fault.
+    pub fn fact(&self) -> FaultFact {
+        self.row.fact(self.long)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn time() -> impl Strategy<Value = Option<Duration>> {
+        let ns = prop_oneof![
+            0..10_u64,
+            u64::from(LONG) - 2..u64::from(LONG) + 2,
+            u64::from(NONE) - 2..u64::from(NONE) + 2,
+            any::<u64>()
+        ];
+        prop::option::of(ns.prop_map(Duration::from_nanos))
+    }
+
+    prop_compose! {
+        fn fault()(
+            times in prop::array::uniform7(time()),
+            (start, address, offset, byte) in any::<(u64, u64, u64, u64)>(),
+            (access, class, failure, flags) in (0..4_usize, 0..12_usize, 0..5_usize, 0..16_u8),
+            (file, stack) in any::<(Option<u32>, Option<u32>)>(),
+            (retries, pages_read, thread) in any::<(Option<u32>, u32, u32)>(),
+            around in any::<Option<(u64, u32)>>(),
+        ) -> FaultFact {
+            FaultFact {
+                start: Timestamp(start),
+                latency: times[0],
+                thread: ThreadId(thread),
+                stack: stack.map(StackId::new),
+                address: Avma(address),
+                access: ACCESSES[access],
+                class: FaultClass::ALL[class],
+                place: file.map(|file| FilePlace {
+                    file: MappedFileId(file),
+                    offset: FileOffset(offset),
+                    byte: FileOffset(byte),
+                }),
+                major: flags & 1 != 0,
+                in_kernel: flags & 2 != 0,
+                remote: flags & 4 != 0,
+                failed: FAILURES[failure],
+                waits: FaultWaits {
+                    lock: times[1],
+                    disk: times[2],
+                    other_read: times[3],
+                    blocked: times[4],
+                    preempted: times[5],
+                    reclaim: times[6],
+                },
+                retries,
+                around: around.map(|(first, count)| PageRange { first, count }),
+                pages_read,
+                read_around_off: flags & 8 != 0,
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_packed_is_the_fault(faults in prop::collection::vec(fault(), 1..20)) {
+            let packed: PackedFaults = faults.iter().copied().collect();
+            prop_assert_eq!(packed.iter().collect::<Vec<_>>(), faults);
+        }
+    }
+
+    #[test]
+    fn it_takes_what_the_header_says() {
+        assert_eq!(size_of::<PackedFault>(), 96);
+    }
+}

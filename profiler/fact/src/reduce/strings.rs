@@ -1,0 +1,145 @@
+//! Every text in a recording that comes from the recorded machine, for listing or removing what it reveals.
+
+use std::sync::Arc;
+
+use crate::reduce::budget::Collected;
+use crate::{FrameName, MarkKind, Tables};
+
+/// The kind of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Path of a program, library, data file or source file.
+    Path,
+    /// Name of a function or an object.
+    Function,
+    /// Anything else: names of processes and threads, the program's own markers, notes.
+    Text,
+}
+
+/// Passes each text to `take`, which may change it. Excludes argument lists: see [`programs`].
+pub fn each(tables: &mut Tables, collected: &mut Collected, take: &mut dyn FnMut(Kind, &mut String)) {
+    of_tables(tables, take);
+    for thread in &mut collected.threads {
+        for mark in &mut thread.marks {
+            match &mut mark.kind {
+                MarkKind::Exec { path, .. } => take(Kind::Path, path),
+                MarkKind::Program { text } => take(Kind::Text, text),
+                MarkKind::ProcessStart | MarkKind::ProcessExit { .. } => {}
+            }
+        }
+        let calls = thread.waits.iter_mut().filter_map(|wait| wait.call.as_mut());
+        calls
+            .filter_map(|call| call.path.as_mut())
+            .for_each(|path| take(Kind::Path, path));
+    }
+    let bios = collected.requests.iter_mut().flat_map(|request| &mut request.bios);
+    bios.for_each(|bio| take(Kind::Text, &mut bio.name));
+}
+
+fn of_tables(tables: &mut Tables, take: &mut dyn FnMut(Kind, &mut String)) {
+    let recording = &mut tables.recording;
+    take(Kind::Function, &mut recording.kernel);
+    recording.notes.iter_mut().for_each(|note| take(Kind::Text, note));
+    recording
+        .end_reason
+        .iter_mut()
+        .for_each(|reason| take(Kind::Text, reason));
+    for hook in &mut recording.hooks {
+        let words = [&mut hook.refused, &mut hook.remedy];
+        words.into_iter().flatten().for_each(|words| take(Kind::Text, words));
+    }
+    let refused = recording.cost.iter_mut().flat_map(|cost| &mut cost.programs_refused);
+    refused.for_each(|refused| take(Kind::Text, refused));
+    let ends = [
+        &mut recording.stack_ends,
+        &mut recording.fault_stack_ends,
+        &mut recording.wait_stack_ends,
+    ];
+    ends.into_iter()
+        .flatten()
+        .for_each(|end| take(Kind::Text, &mut end.module));
+    for process in &mut tables.processes {
+        take(Kind::Text, &mut process.name);
+        take(Kind::Path, &mut process.path);
+    }
+    tables
+        .threads
+        .iter_mut()
+        .for_each(|thread| take(Kind::Text, &mut thread.name));
+    for module in &mut tables.modules {
+        take(Kind::Text, &mut module.name);
+        take(Kind::Path, &mut module.path);
+        module.problem.iter_mut().for_each(|problem| take(Kind::Text, problem));
+    }
+    for file in &mut tables.files {
+        shared(Kind::Path, &mut file.path, take);
+        file.sections
+            .iter_mut()
+            .for_each(|section| take(Kind::Function, &mut section.name));
+        file.symbols
+            .iter_mut()
+            .for_each(|symbol| take(Kind::Function, &mut symbol.name));
+    }
+    tables
+        .devices
+        .iter_mut()
+        .for_each(|device| take(Kind::Text, &mut device.name));
+    tables.names.values_mut().for_each(|name| of_name(name, take));
+    let sources = std::mem::take(&mut tables.sources).into_iter();
+    let renamed = sources.map(|(mut path, mut text)| {
+        take(Kind::Path, &mut path);
+        take(Kind::Text, &mut text);
+        (path, text)
+    });
+    tables.sources = renamed.collect();
+}
+
+fn of_name(name: &mut FrameName, take: &mut dyn FnMut(Kind, &mut String)) {
+    shared(Kind::Function, &mut name.symbol, take);
+    for frame in &mut name.inline_chain {
+        shared(Kind::Function, &mut frame.function, take);
+        frame.file.iter_mut().for_each(|file| shared(Kind::Path, file, take));
+    }
+}
+
+/// A text that may be shared: other holders keep the old value.
+fn shared(kind: Kind, text: &mut Arc<str>, take: &mut dyn FnMut(Kind, &mut String)) {
+    let mut own = text.to_string();
+    take(kind, &mut own);
+    if *own != **text {
+        *text = own.into();
+    }
+}
+
+/// A program that ran, and its arguments.
+pub struct Program<'a> {
+    /// Path or name of the program; `None` for the arguments typed by the user.
+    pub path: Option<&'a str>,
+    /// Its arguments, starting with the program.
+    pub command_line: &'a mut Vec<String>,
+}
+
+/// Every argument list; shared ones are separate afterwards.
+pub fn programs<'a>(tables: &'a mut Tables, collected: &'a mut Collected) -> impl Iterator<Item = Program<'a>> {
+    let own = std::iter::once(Program {
+        path: None,
+        command_line: &mut tables.recording.command,
+    });
+    let processes = tables.processes.iter_mut().map(|process| Program {
+        path: Some(if process.path.is_empty() {
+            &process.name
+        } else {
+            &process.path
+        }),
+        command_line: Arc::make_mut(&mut process.command_line),
+    });
+    let marks = collected.threads.iter_mut().flat_map(|thread| &mut thread.marks);
+    let execs = marks.filter_map(|mark| match &mut mark.kind {
+        MarkKind::Exec { path, command_line } => Some(Program {
+            path: Some(path),
+            command_line: Arc::make_mut(command_line),
+        }),
+        _ => None,
+    });
+    own.chain(processes).chain(execs)
+}

@@ -1,0 +1,249 @@
+//! The event log as a source of facts: exact, of any size, and replayable without root, kernel or (if complete)
+//! binaries.
+
+use std::io::{Read, Seek};
+
+use anyhow::Context as _;
+use profiler_common::Loss;
+use rustc_hash::FxHashMap;
+
+use crate::replay::events::{Findings, Preamble, Replay};
+use crate::replay::files::FileIndex;
+use crate::replay::marker_file;
+use crate::replay::resolved::{self, EventStacks};
+use crate::{FactSink, FactSource, Recording, StackNode, Tables};
+use base::event::format::ChunkKind;
+use base::event::order::Order;
+use base::event::read::LogReader;
+use base::event::{AttachmentKind, Event, Header};
+use unwind::{Binaries, Modules, Walker};
+
+/// Kinds of chunks read before the events.
+const BESIDE: [ChunkKind; 5] = [
+    ChunkKind::KernelSymbols,
+    ChunkKind::Module,
+    ChunkKind::Attachment,
+    ChunkKind::Resolved,
+    ChunkKind::Cost,
+];
+
+/// Maximum number of event stacks in a kept log: those of a gigabyte of browser log. Later events have similar
+/// stacks, or need the binaries.
+const NOTED_STACKS: usize = 1 << 23;
+
+/// Facts from an event log.
+pub struct LogSource<'b, R> {
+    reader: LogReader<R>,
+    binaries: &'b dyn Binaries,
+    progress: Option<Box<dyn FnMut(u64) + 'b>>,
+    unwound: Option<Unwound>,
+    /// Maximum number of stacks.
+    notes_stacks: Option<usize>,
+    merges_anonymous: bool,
+    /// Number of kept stacks at which nameless code becomes one frame; `None`: the default.
+    apart: Option<usize>,
+    complete: bool,
+}
+
+/// What a replay found in addition to the tables.
+struct Unwound {
+    noted_events: EventStacks,
+    noted: Option<Vec<StackNode>>,
+    files: FileIndex,
+}
+
+impl<'b, R: Read + Seek> LogSource<'b, R> {
+    /// Facts from this log; opens its modules through `binaries`.
+    pub fn new(reader: LogReader<R>, binaries: &'b dyn Binaries) -> Self {
+        Self {
+            reader,
+            binaries,
+            progress: None,
+            unwound: None,
+            notes_stacks: Some(NOTED_STACKS),
+            merges_anonymous: false,
+            apart: None,
+            complete: false,
+        }
+    }
+
+    /// Does not keep the unwound stacks of a replay for [`Self::collect_resolved`].
+    pub fn forget_stacks(&mut self) {
+        self.notes_stacks = None;
+    }
+
+    /// For reports: nameless code in anonymous memory is one frame, and unwound stacks are not kept.
+    pub fn merge_anonymous(&mut self) {
+        self.forget_stacks();
+        self.merges_anonymous = true;
+    }
+
+    /// Distinguishes nameless code in anonymous memory by address only until this many stacks are kept.
+    pub fn keep_nameless_apart(&mut self, most: usize) {
+        self.apart = Some(most);
+    }
+
+    /// Keeps the unwound stacks of a replay until there are this many.
+    pub fn note_stacks(&mut self, most: usize) {
+        self.notes_stacks = Some(most);
+    }
+
+    /// After a replay: whether the log had everything that was unwound and named. If so, lookups would only produce
+    /// a different recording.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// Reports the progress of a replay, in bytes of [`LogReader::len_bytes`], a few times a second.
+    pub fn on_progress(&mut self, progress: impl FnMut(u64) + 'b) {
+        self.progress = Some(Box::new(progress));
+    }
+
+    /// The content of [`Event::Resolved`], after a replay whose stacks were kept; `tables` are those that it
+    /// returned, with all stacks and with the names found since.
+    pub fn collect_resolved(&self, tables: &Tables) -> Vec<u8> {
+        let unwound = self.unwound.as_ref();
+        unwound.map_or_else(Vec::new, |unwound| {
+            let nodes = unwound.noted.as_deref().unwrap_or(&tables.stacks);
+            resolved::encode(tables, nodes, &unwound.noted_events, &unwound.files)
+        })
+    }
+
+    /// After a replay: the touched files and offsets, for symbol lookup.
+    pub fn files(&self) -> Option<&FileIndex> {
+        self.unwound.as_ref().map(|unwound| &unwound.files)
+    }
+
+    /// Reads the chunks that precede the event stream.
+    fn preamble(&mut self, modules: &mut Modules<'b>, notes: &mut Vec<String>) -> std::io::Result<Preamble> {
+        let mut preamble = Preamble::default();
+        let mut run = self.reader.events(&BESIDE);
+        while let Some(event) = run.next_event()? {
+            match event {
+                Event::KernelSymbol { offset, start, name } => {
+                    preamble.kernel.insert(offset, (start, String::from_utf8_lossy(&name).into_owned()));
+                }
+                Event::Module(module) => modules.note(module),
+                Event::Cost(more) => preamble.cost.get_or_insert_default().join(*more),
+                Event::Attachment(file) if file.kind == AttachmentKind::Markers => {
+                    let (markers, bad) = marker_file::parse(&file);
+                    preamble.markers.extend(markers);
+                    if bad > 0 {
+                        let path = String::from_utf8_lossy(&file.path);
+                        notes.push(format!("{path}: ignored lines that are not markers (start, end in ns, text): {bad}"));
+                    }
+                }
+                Event::Attachment(file) => notes.extend(preamble.jit.add(&file)),
+                Event::Resolved(bytes) => match resolved::decode(&bytes) {
+                    Ok(resolved) => preamble.resolved = Some(resolved),
+                    Err(_) => notes.push(
+                        "the names at the log's end can't be read; names are looked up again where the binaries are available"
+                            .to_owned(),
+                    ),
+                },
+                _ => {}
+            }
+        }
+        preamble.markers.make_contiguous().sort_by_key(|marker| marker.start);
+        Ok(preamble)
+    }
+}
+
+impl<R: Read + Seek> FactSource for LogSource<'_, R> {
+    fn replay(&mut self, sink: &mut dyn FactSink) -> anyhow::Result<Tables> {
+        let mut tables = Tables::default();
+        let mut notes = Vec::new();
+        tables.recording = self.reader.header().map_or_else(Recording::default, recording_of);
+        tables.recording.sample_thinning = 1;
+        if self.reader.header().is_none() {
+            notes.push("the log's header is damaged: the recorded command and machine are unknown".to_owned());
+        }
+        let mut modules = Modules::new(self.binaries);
+        let preamble = self
+            .preamble(&mut modules, &mut notes)
+            .context("cannot read the event log")?;
+        self.complete = preamble.resolved.is_some();
+        tables.recording.notes = notes;
+        let mut replay = Replay::new(tables, Walker::new(modules), preamble, sink);
+        if let Some(most) = self.notes_stacks {
+            replay.note_stacks(most);
+        }
+        if self.merges_anonymous {
+            replay.merge_anonymous();
+        }
+        if let Some(most) = self.apart {
+            replay.keep_nameless_apart(most);
+        }
+        let mut order = Order::default();
+        let mut run = self.reader.events(&[ChunkKind::Events]);
+        let mut told = 0;
+        while let Some(event) = run.next_event().context("cannot read the event log")? {
+            order.push(event);
+            while let Some(event) = order.pop() {
+                replay.event(&event);
+            }
+            if let Some(progress) = &mut self.progress
+                && run.position() != told
+            {
+                told = run.position();
+                progress(told);
+            }
+        }
+        order.finish();
+        while let Some(event) = order.pop() {
+            replay.event(&event);
+        }
+        let (mut tables, findings) = replay.finish();
+        let Findings {
+            stacks: noted_events,
+            noted,
+            files,
+            mut losses,
+        } = findings;
+        let add = |losses: &mut FxHashMap<u32, u64>, loss: Loss, count: u64| {
+            let sum = losses.entry(loss as u32).or_default();
+            *sum = sum.saturating_add(count);
+        };
+        add(&mut losses, Loss::LogDamaged, self.reader.damaged_chunks());
+        add(&mut losses, Loss::EventLate, order.late());
+        tables.recording.losses = named(losses);
+        self.unwound = Some(Unwound {
+            noted_events,
+            noted,
+            files,
+        });
+        Ok(tables)
+    }
+}
+
+/// Nonzero losses, by name.
+fn named(losses: FxHashMap<u32, u64>) -> Vec<(String, u64)> {
+    let mut losses: Vec<(u32, u64)> = losses.into_iter().filter(|(_, count)| *count > 0).collect();
+    losses.sort_unstable();
+    let name =
+        |number| Loss::from_number(number).map_or_else(|| format!("loss {number}"), |loss| loss.name().to_owned());
+    losses
+        .into_iter()
+        .map(|(number, count)| (name(number), count))
+        .collect()
+}
+
+fn recording_of(header: &Header) -> Recording {
+    let header = header.clone();
+    Recording {
+        ngmi_version: header.ngmi_version,
+        command: header.command,
+        scope: header.scope,
+        start: header.start,
+        start_unix_ms: header.start_unix_ms,
+        end: header.start,
+        kernel: header.kernel,
+        arch: header.arch,
+        cpus: header.cpus,
+        sample_hz: header.sample_hz,
+        sample_event: header.sample_event,
+        stack_copy: header.stack_copy,
+        hooks: header.hooks,
+        ..Recording::default()
+    }
+}
