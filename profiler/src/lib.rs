@@ -5,10 +5,9 @@
 
 pub mod capture;
 pub mod cli;
-pub mod profile;
 pub mod record;
 pub mod report;
 pub mod terminal;
 
 pub use base::{addr, event, hash, id, plural, table};
-pub use {fact, task, unwind};
+pub use {fact, profile, task, unwind};

@@ -27,7 +27,7 @@ fn judge(facts: &Synthetic, budget: Budget) -> Option<(Value, Summary)> {
     let path: PathBuf = folder.path().join("profile.json");
     let (tables, collected) = facts.collect(budget);
     let mut file = std::fs::File::create(&path).unwrap();
-    profiler::profile::write(&tables, &collected, &mut file).unwrap();
+    profile::write(&tables, &collected, &mut file).unwrap();
     let run = Command::new(tool.join("check"))
         .arg(&path)
         .args(["--faults", "--busy"])

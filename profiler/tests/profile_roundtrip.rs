@@ -122,7 +122,7 @@ fn a_thinned_profile_is_sound_and_keeps_its_totals() {
     let facts = everything();
     let (tables, collected) = facts.collect(Budget { samples: 20, marks: 1 });
     let mut json = Vec::new();
-    profiler::profile::write(&tables, &collected, &mut json).unwrap();
+    profile::write(&tables, &collected, &mut json).unwrap();
     assert_eq!(lint(&json[..]), Vec::<String>::new());
     let back = read_back(&json);
     let total = |samples: &[SampleFact]| {
@@ -145,7 +145,7 @@ fn a_profile_of_a_profile_is_the_same() {
     assert_eq!(read, tables);
     let collected = collector.finish(&mut tables);
     let mut second = Vec::new();
-    profiler::profile::write(&tables, &collected, &mut second).unwrap();
+    profile::write(&tables, &collected, &mut second).unwrap();
     assert!(second == json, "the second profile differs");
 }
 
@@ -342,7 +342,7 @@ proptest! {
                 let mut collector = Collector::new(Budget::default());
                 let mut tables = source.replay(&mut collector).unwrap();
                 let collected = collector.finish(&mut tables);
-                let _ = profiler::profile::write(&tables, &collected, &mut Vec::new());
+                let _ = profile::write(&tables, &collected, &mut Vec::new());
             }
         }
     }

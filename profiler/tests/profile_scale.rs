@@ -106,7 +106,7 @@ fn measure(facts: &Synthetic) {
 
     let start = Instant::now();
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    let stats = profiler::profile::write(&tables, &collected, &mut packed).unwrap();
+    let stats = profile::write(&tables, &collected, &mut packed).unwrap();
     let packed = packed.finish().unwrap();
     println!(
         "write: {:?}, {stats:?}, {} bytes packed, peak {} MB",
@@ -123,6 +123,6 @@ fn measure(facts: &Synthetic) {
     ProfileSource::new(&packed[..]).unwrap().replay(&mut again).unwrap();
     println!("read: {:?}, peak {} MB", start.elapsed(), memory("VmHWM"));
     let start = Instant::now();
-    assert_eq!(profiler::profile::lint(&packed[..]), Vec::<String>::new());
+    assert_eq!(profile::lint(&packed[..]), Vec::<String>::new());
     println!("lint: {:?}, peak {} MB", start.elapsed(), memory("VmHWM"));
 }

@@ -38,7 +38,7 @@ fn cut(facts: &Synthetic, cut: &Cut) -> (Tables, Collected) {
 
 fn json(tables: &Tables, collected: &Collected) -> Vec<u8> {
     let mut json = Vec::new();
-    profiler::profile::write(tables, collected, &mut json).unwrap();
+    profile::write(tables, collected, &mut json).unwrap();
     json
 }
 

@@ -194,7 +194,7 @@ fn a_recording_without_threads_is_an_error_with_a_remedy() {
     let mut facts = everything();
     facts.tables.threads.clear();
     facts.tables.processes.clear();
-    let error = profiler::profile::write(&facts.tables, &Collected::default(), &mut Vec::new()).unwrap_err();
+    let error = profile::write(&facts.tables, &Collected::default(), &mut Vec::new()).unwrap_err();
     assert!(matches!(error, WriteError::Empty));
     assert!(error.to_string().contains("ngmi doctor"));
 }
@@ -211,7 +211,7 @@ fn a_full_disk_is_an_error() {
         }
     }
     let (tables, collected) = everything().collect(Budget::default());
-    let error = profiler::profile::write(&tables, &collected, &mut Full).unwrap_err();
+    let error = profile::write(&tables, &collected, &mut Full).unwrap_err();
     assert!(matches!(error, WriteError::Io(error) if error.kind() == std::io::ErrorKind::StorageFull));
 }
 

@@ -98,7 +98,7 @@ fn the_profile_is_the_same_every_time() {
     let profile = || {
         let (tables, collected) = replay();
         let mut out = Vec::new();
-        profiler::profile::write(&tables, &collected, &mut out).unwrap();
+        profile::write(&tables, &collected, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     };
     let first = profile();
@@ -140,6 +140,6 @@ proptest! {
         for sample in collected.threads.iter().flat_map(|thread| &thread.samples) {
             names(&tables, sample.stack);
         }
-        let _ = profiler::profile::write(&tables, &collected, &mut std::io::sink());
+        let _ = profile::write(&tables, &collected, &mut std::io::sink());
     }
 }

@@ -157,7 +157,7 @@ fn without_the_person_and_plain_json() {
     assert!(shared.status.success(), "{}", stderr(&shared));
     let kept = unpacked(&storage.kept()[0]);
     assert!(!kept.contains("alice") && !kept.contains("hunter2"));
-    assert_eq!(profiler::profile::lint(kept.as_bytes()), Vec::<String>::new());
+    assert_eq!(profile::lint(kept.as_bytes()), Vec::<String>::new());
     let shared = place.ngmi(&storage.url, &["--yes", plain.to_str().unwrap()]);
     assert!(shared.status.success(), "{}", stderr(&shared));
     assert!(

@@ -11,7 +11,7 @@ use crate::terminal::{plain, say, tell};
 
 pub fn run(args: &Lint) -> Result<ExitCode> {
     let file = File::open(&args.profile).with_context(|| format!("cannot read {}", args.profile.display()))?;
-    let faults = crate::profile::lint(file);
+    let faults = profile::lint(file);
     for fault in &faults {
         say(plain(fault));
     }

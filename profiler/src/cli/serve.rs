@@ -66,7 +66,7 @@ fn symbol_server(opened: Served, options: &Serve, roots: SourceRoots) -> Result<
     };
     let named = move || {
         let from_the_start = opened.reader();
-        crate::profile::named(from_the_start).map_err(|error| format!("cannot read {}: {error}", opened.name.display()))
+        profile::named(from_the_start).map_err(|error| format!("cannot read {}: {error}", opened.name.display()))
     };
     SymbolServer::new(config, named).context("starting the symbol server")
 }

@@ -160,7 +160,7 @@ pub fn place(output: Output, summary: &mut Summary) -> Result<()> {
 pub fn write_profile(output: &mut Output, tables: &Tables, collected: &Collected) -> Result<u64> {
     let place = format!("cannot write {}", output.path().display());
     let stats = gzip::gzip(output.file(), gzip::OF_PROFILES, |out| {
-        Ok(crate::profile::write(tables, collected, out)?)
+        Ok(profile::write(tables, collected, out)?)
     });
     Ok(stats.context(place)?.bytes)
 }

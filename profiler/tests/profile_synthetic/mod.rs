@@ -64,7 +64,7 @@ impl Synthetic {
     pub fn json(&self) -> Vec<u8> {
         let (tables, collected) = self.collect(Budget::default());
         let mut out = Vec::new();
-        profiler::profile::write(&tables, &collected, &mut out).unwrap();
+        profile::write(&tables, &collected, &mut out).unwrap();
         out
     }
 }

@@ -20,15 +20,11 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ("profiler/task/src", CORE, CORE_WHY),
     ("profiler/fact/src", CORE, CORE_WHY),
     ("profiler/unwind/src", CORE, CORE_WHY),
-    ("profiler/src/profile", CORE, CORE_WHY),
+    ("profiler/profile/src", CORE, CORE_WHY),
     ("profiler/src/report", CORE, CORE_WHY),
     ("profiler/fact/src/replay", &["crate::reduce"], ROOMS_WHY),
     ("profiler/fact/src/reduce", &["crate::replay", "unwind::"], ROOMS_WHY),
-    (
-        "profiler/src/profile",
-        &["crate::unwind", "crate::fact::replay", "crate::report"],
-        DOWN_WHY,
-    ),
+    ("profiler/profile/src", &["fact::replay"], DOWN_WHY),
     (
         "profiler/src/report",
         &["crate::profile", "crate::unwind", "crate::fact::replay"],
@@ -73,6 +69,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("task", &["base"]),
     ("unwind", &["base", "task"]),
     ("fact", &["base", "task", "unwind"]),
+    ("profile", &["base", "fact"]),
 ];
 
 /// What the core layers must not refer to.

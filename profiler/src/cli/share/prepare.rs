@@ -62,7 +62,7 @@ pub fn prepare(args: &Share) -> Result<Prepared> {
     args.keep_names.iter().for_each(|name| person.keep(name));
     let file = if args.sanitize {
         sanitize(&mut tables, &mut collected, &person);
-        let file = packed(|gzip| Ok(crate::profile::write(&tables, &collected, gzip).map(drop)?))?;
+        let file = packed(|gzip| Ok(profile::write(&tables, &collected, gzip).map(drop)?))?;
         check_names(&file, &person.names())?;
         file
     } else {

@@ -1,0 +1,143 @@
+//! Reads a profile's bytes, decompressed if necessary, within limits.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+use flate2::read::MultiGzDecoder;
+
+use super::scan::{Scan, too_large};
+
+/// Maximum bytes of JSON: eight times what a browser opens.
+pub const LIMIT: u64 = 4 << 30;
+/// Magic bytes of a gzip file.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// Maximum bytes of JSON per compressed byte: profiles have 5 to 12, and gzip can reach 1,000.
+const RATIO: u64 = 100;
+/// Up to this size, any ratio is accepted.
+const SMALL: u64 = 64 << 20;
+/// Bytes read at once.
+const PIECE: usize = 1 << 16;
+
+/// Reads the whole input, decompressing gzip. An input above a limit is an error of kind
+/// [`io::ErrorKind::FileTooLarge`].
+///
+/// # Errors
+/// The input's error, or an exceeded limit.
+pub fn read_all(input: impl Read, limit: u64) -> io::Result<Vec<u8>> {
+    read_within(input, limit, SMALL)
+}
+
+fn read_within(input: impl Read, limit: u64, small: u64) -> io::Result<Vec<u8>> {
+    let mut input = BufReader::new(Counted { input, bytes: 0 });
+    if input.fill_buf()?.starts_with(&GZIP) {
+        let mut unpacked = MultiGzDecoder::new(input);
+        collect(&mut unpacked, limit, |decoder, len| {
+            let packed = decoder.get_ref().get_ref().bytes;
+            if len > small && len / RATIO > packed {
+                return Err(too_large(format_args!(
+                    "{len} bytes of JSON in {packed} compressed bytes"
+                )));
+            }
+            Ok(())
+        })
+    } else {
+        collect(&mut input, limit, |_, _| Ok(()))
+    }
+}
+
+/// Passes the number of bytes so far to `check` repeatedly.
+fn collect<R: Read>(input: &mut R, limit: u64, check: impl Fn(&R, u64) -> io::Result<()>) -> io::Result<Vec<u8>> {
+    let (mut bytes, mut piece, mut scan) = (Vec::new(), vec![0; PIECE], Scan::default());
+    loop {
+        let len = match input.read(&mut piece) {
+            Ok(0) => return Ok(bytes),
+            Ok(len) => len,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let all = bytes.len() as u64 + len as u64;
+        if all > limit {
+            return Err(too_large(format_args!("more than {limit} bytes of JSON")));
+        }
+        check(input, all)?;
+        scan.feed(&piece[..len])?;
+        bytes.extend_from_slice(&piece[..len]);
+    }
+}
+
+/// Counts the bytes read.
+struct Counted<R> {
+    input: R,
+    bytes: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = self.input.read(buffer)?;
+        self.bytes += len as u64;
+        Ok(len)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // A failed unwrap fails the test.
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn gzip(parts: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        parts.into_iter().for_each(|part| packed.write_all(&part).unwrap());
+        packed.finish().unwrap()
+    }
+
+    #[test]
+    fn packed_or_not_and_never_more_than_the_limit() {
+        let packed = gzip([vec![b' '; 5000]]);
+        assert!(packed.len() < 100, "a small file may have a high ratio");
+        assert_eq!(read_all(&packed[..], 5000).unwrap().len(), 5000);
+        assert_eq!(
+            read_all(&packed[..], 4999).unwrap_err().kind(),
+            io::ErrorKind::FileTooLarge
+        );
+        assert_eq!(read_all(&b"{}"[..], 2).unwrap(), b"{}");
+        assert!(read_all(&packed[..20], 5000).is_err());
+    }
+
+    /// A decompression bomb: a string longer than in any profile.
+    fn long_string() -> Vec<u8> {
+        let start = br#"{"meta":{"preprocessedProfileVersion":1},"ngmi":{},"threads":[],"x":""#.to_vec();
+        gzip([start].into_iter().chain(vec![vec![b'x'; 1 << 20]; 100]))
+    }
+
+    #[test]
+    fn a_string_that_no_profile_has_is_refused_by_every_reader() {
+        use crate::{ForeignSource, ProfileSource};
+
+        let packed = long_string();
+        let mut rest = &packed[..];
+        let error = read_all(&mut rest, LIMIT).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        assert!(rest.len() > packed.len() / 4, "it was decompressed to its end");
+        let why = "a string of more than 32 MiB, which no profile has";
+        assert_eq!(error.to_string(), why);
+        let chain = |error: anyhow::Error| format!("{error:#}");
+        for said in [
+            chain(ProfileSource::new(&*packed).unwrap_err().into()),
+            chain(ForeignSource::new(&*packed).err().unwrap().into()),
+            chain(crate::named(&*packed).unwrap_err().into()),
+            crate::lint(&*packed).join(""),
+        ] {
+            assert!(said.contains(why), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_unpacks_to_far_more_than_it_is_is_refused() {
+        let numbers = |count| gzip([b"[".to_vec()].into_iter().chain(vec![b"0,".repeat(1 << 16); count]));
+        let error = read_within(&*numbers(40), LIMIT, 4 << 20).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        assert!(error.to_string().contains("bytes of JSON in"), "{error}");
+        assert!(read_within(&*numbers(30), LIMIT, 4 << 20).is_ok(), "small files may");
+    }
+}

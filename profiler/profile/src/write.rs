@@ -1,0 +1,301 @@
+//! Writes facts as a profile: assembles its parts and streams them, one thread at a time.
+
+use std::io::{self, BufWriter, Write};
+
+use serde::{Serialize, Serializer, ser::SerializeMap};
+
+use super::columns::Seq;
+use super::companion::{Companion, CompanionThread};
+use super::device::{DeviceThread, OperationNames};
+use super::exact::Exact;
+use super::exact_wait::RawWait;
+use super::labels::Labels;
+use super::libs;
+use super::markers::{Markers, Names};
+use super::sample::{self, Rows, Samples};
+use super::shared::Shared;
+use super::skeleton::{self, Skeleton, ThreadRow};
+use super::timeline::{Timeline, Waiting};
+use super::times;
+use base::addr::Timestamp;
+use fact::reduce::budget::{Collected, KeptSample, ThreadFacts};
+use fact::{DeviceId, Tables, ThreadId};
+
+/// Size of the output buffer in bytes.
+const BUFFER: usize = 64 << 10;
+
+/// Why a profile could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The output failed.
+    #[error("the profile could not be written")]
+    Io(#[from] io::Error),
+    /// The front end rejects a profile without threads.
+    #[error("no thread was recorded, so there is nothing to show; see `ngmi doctor`")]
+    Empty,
+    /// A table has more than 2³¹ rows.
+    #[error("the profile would be too large for the web page; record for a shorter time or with a lower rate (-F)")]
+    TooLarge,
+    /// Tables refer to rows that they do not have: a bug in ngmi, or a damaged log.
+    #[error("{0} does not exist; please report this with the event log (--keep-events)")]
+    Inconsistent(&'static str),
+}
+
+/// Size of a profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct ProfileStats {
+    /// Bytes before compression.
+    pub bytes: u64,
+    /// Samples in the profile.
+    pub samples: u64,
+    /// Marks in the profile.
+    pub marks: u64,
+    /// Page faults with individual markers.
+    pub faults: u64,
+    /// Reads with individual markers.
+    pub reads: u64,
+    /// Individual waits.
+    pub waits: u64,
+    /// Individual block requests.
+    pub requests: u64,
+    /// Number of threads.
+    pub threads: u64,
+    /// Number of processes.
+    pub processes: u64,
+    /// Number of distinct frames.
+    pub frames: u64,
+    /// Number of distinct stacks.
+    pub stacks: u64,
+}
+
+/// Writes the profile as JSON; the caller compresses.
+///
+/// Fails if `out` fails, if there is no thread, or if a table is larger than the front end's 31-bit indices reach.
+pub fn write(tables: &Tables, collected: &Collected, out: &mut dyn Write) -> Result<ProfileStats, WriteError> {
+    if tables.threads.is_empty() {
+        return Err(WriteError::Empty);
+    }
+    let (zero, end) = times::range(tables, collected);
+    let mut shared = Shared::new(tables)?;
+    let names = Names::new(tables, collected, &mut shared)?;
+    let labels = Labels::new(collected, &mut shared)?;
+    let operations = OperationNames::new(&mut shared)?;
+    let skeleton = skeleton::build(tables, collected, zero, end)?;
+    let profile = Whole {
+        tables,
+        collected,
+        shared: &shared,
+        names: &names,
+        skeleton: &skeleton,
+        labels: &labels,
+        operations: &operations,
+        waiting: Waiting::new(collected, &labels, (zero, end)),
+        zero,
+        end,
+    };
+    // The serializer writes a few bytes at a time.
+    let mut buffered = BufWriter::with_capacity(BUFFER, Counted { out, bytes: 0 });
+    serde_json::to_writer(&mut buffered, &profile).map_err(io::Error::from)?;
+    let out = buffered.into_inner().map_err(io::IntoInnerError::into_error)?;
+    let sum = |len: fn(&ThreadFacts) -> usize| collected.threads.iter().map(|thread| len(thread) as u64).sum();
+    Ok(ProfileStats {
+        bytes: out.bytes,
+        samples: sum(|thread| thread.samples.len()),
+        marks: sum(|thread| thread.marks.len()),
+        faults: sum(|thread| thread.faults.len()),
+        reads: sum(|thread| thread.reads.len()),
+        waits: sum(|thread| thread.waits.len()),
+        requests: collected.requests.len() as u64,
+        threads: tables.threads.len() as u64,
+        processes: tables.processes.len() as u64,
+        frames: tables.frames.len() as u64,
+        stacks: tables.stacks.len() as u64,
+    })
+}
+
+/// The whole profile.
+struct Whole<'a> {
+    tables: &'a Tables,
+    collected: &'a Collected,
+    shared: &'a Shared<'a>,
+    names: &'a Names<'a>,
+    skeleton: &'a Skeleton,
+    labels: &'a Labels,
+    operations: &'a OperationNames,
+    waiting: Option<Waiting<'a>>,
+    zero: Timestamp,
+    end: Timestamp,
+}
+
+impl Serialize for Whole<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self {
+            tables,
+            collected,
+            shared,
+            skeleton,
+            zero,
+            ..
+        } = *self;
+        let libraries = tables
+            .modules
+            .iter()
+            .map(|module| libs::library(module, &tables.recording.arch));
+        let threads = skeleton.threads.iter().map(|(id, row)| Track::Thread(self, *id, row));
+        let companions = skeleton.companions.iter();
+        let threads = threads.chain(companions.map(|(companion, row)| Track::Companion(self, companion, row)));
+        let devices = skeleton.devices.iter();
+        let threads = threads.chain(devices.map(|(device, row)| Track::Device(self, *device, row)));
+        let mut profile = serializer.serialize_map(None)?;
+        profile.serialize_entry("meta", &skeleton.meta)?;
+        profile.serialize_entry("libs", &Seq(libraries))?;
+        profile.serialize_entry("pages", &[(); 0])?;
+        profile.serialize_entry("counters", &skeleton.counters)?;
+        profile.serialize_entry("shared", shared)?;
+        profile.serialize_entry("threads", &Seq(threads))?;
+        let exact = Exact {
+            tables,
+            shared,
+            collected,
+            labels: self.labels.first,
+            zero,
+        };
+        profile.serialize_entry("ngmi", &exact)?;
+        profile.end()
+    }
+}
+
+/// A row of `threads` with its tables.
+enum Track<'a> {
+    Thread(&'a Whole<'a>, ThreadId, &'a ThreadRow),
+    Companion(&'a Whole<'a>, &'a Companion, &'a ThreadRow),
+    Device(&'a Whole<'a>, DeviceId, &'a ThreadRow),
+}
+
+impl Serialize for Track<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::Thread(whole, id, row) => Thread { whole, id, row }.serialize(serializer),
+            Self::Device(whole, device, row) => {
+                let thread = DeviceThread {
+                    device,
+                    row,
+                    tables: whole.tables,
+                    collected: whole.collected,
+                    shared: whole.shared,
+                    labels: whole.labels,
+                    names: whole.operations,
+                    times: (whole.zero, whole.end),
+                };
+                thread.serialize(serializer)
+            }
+            Self::Companion(whole, companion, row) => {
+                let thread = CompanionThread {
+                    companion,
+                    row,
+                    tables: whole.tables,
+                    collected: whole.collected,
+                    shared: whole.shared,
+                    times: (whole.zero, whole.end),
+                };
+                thread.serialize(serializer)
+            }
+        }
+    }
+}
+
+/// One thread with its tables.
+struct Thread<'a> {
+    whole: &'a Whole<'a>,
+    id: ThreadId,
+    row: &'a ThreadRow,
+}
+
+/// The thread's data for the reader.
+#[derive(Serialize)]
+struct ThreadExact {
+    thread: ThreadId,
+    /// The first row is not a sample.
+    lead: bool,
+    /// The last row is not a sample.
+    trail: bool,
+    #[serde(rename = "inKernelExceptions")]
+    in_kernel_exceptions: Vec<usize>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    weights: Vec<u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    waits: Vec<RawWait>,
+}
+
+impl Serialize for Thread<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Whole {
+            tables,
+            collected,
+            shared,
+            names,
+            zero,
+            end,
+            ..
+        } = *self.whole;
+        let waiting = self.whole.waiting.as_ref();
+        let none = ThreadFacts::default();
+        let facts = collected.threads.get(self.id.index()).unwrap_or(&none);
+        let samples = &facts.samples;
+        let mut thread = serializer.serialize_map(None)?;
+        for (key, value) in self.row.fields() {
+            thread.serialize_entry(&key, &value)?;
+        }
+        let mut rows = Rows::new(&tables.threads[self.id.index()], samples, (zero, end));
+        if let Some(waiting) = waiting {
+            let rows = waiting.rows(&mut rows, (self.id, facts), shared);
+            thread.serialize_entry("samples", &Timeline { rows, zero })?;
+        } else {
+            thread.serialize_entry("samples", &Samples { rows, shared, zero })?;
+        }
+        let markers = Markers::new((self.id, facts), names, shared, zero);
+        thread.serialize_entry("markers", &markers)?;
+        let exact = ThreadExact {
+            thread: self.id,
+            lead: rows.lead.is_some(),
+            trail: rows.trail.is_some(),
+            in_kernel_exceptions: sample::kernel_exceptions(tables, samples),
+            weights: weights(samples, waiting.is_some()),
+            waits: facts
+                .waits
+                .iter()
+                .map(|wait| RawWait::new(wait, shared, zero))
+                .collect(),
+        };
+        thread.serialize_entry("ngmi", &exact)?;
+        thread.end()
+    }
+}
+
+/// Number of samples that each row represents, if the table weighs time and a row represents more
+/// than one.
+fn weights(samples: &[KeptSample], timed: bool) -> Vec<u64> {
+    if timed && samples.iter().any(|sample| sample.weight != 1) {
+        samples.iter().map(|sample| sample.weight).collect()
+    } else {
+        Vec::new()
+    }
+}
+
+/// Counts the bytes written.
+struct Counted<'a> {
+    out: &'a mut dyn Write,
+    bytes: u64,
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(buf)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
