@@ -6,8 +6,7 @@
 pub mod capture;
 pub mod cli;
 pub mod record;
-pub mod report;
 pub mod terminal;
 
 pub use base::{addr, event, hash, id, plural, table};
-pub use {fact, profile, task, unwind};
+pub use {fact, profile, report, task, unwind};

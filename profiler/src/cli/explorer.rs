@@ -68,7 +68,7 @@ pub fn page(input: &Path, html: &Path, selection: &Selection) -> Result<ExitCode
     tell(format_args!(
         "{} ({}): open it in any browser; no network is needed",
         html.display(),
-        crate::report::text::bytes(bytes)
+        report::text::bytes(bytes)
     ));
     Ok(ExitCode::SUCCESS)
 }

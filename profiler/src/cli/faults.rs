@@ -68,7 +68,7 @@ fn show(args: Faults, scratch: &Arc<Scratch>) -> Result<ExitCode> {
     }
     if list {
         return to_stdout(&mut anstream::stdout(), |out| {
-            crate::report::faults::list::write(out, &view, &selector)
+            report::faults::list::write(out, &view, &selector)
         });
     }
     let report = FaultReport::new(&view, &selector);
@@ -76,7 +76,7 @@ fn show(args: Faults, scratch: &Arc<Scratch>) -> Result<ExitCode> {
         return to_stdout(&mut io::stdout().lock(), |out| export::json(out, &report));
     }
     to_stdout(&mut anstream::stdout(), |out| {
-        crate::report::faults::text::write(out, &report, top)
+        report::faults::text::write(out, &report, top)
     })
 }
 

@@ -148,7 +148,7 @@ fn ci_is_told_each_row_once() {
         document.contains("tests=\"7\" failures=\"4\" errors=\"0\""),
         "{document}"
     );
-    let json = written(|out| profiler::report::export::json(out, &judgement));
+    let json = written(|out| report::export::json(out, &judgement));
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(
         (&json["over"], &json["rows"][0]["metric"]),

@@ -35,7 +35,7 @@ fn report(made: &Made, selection: &Selection) -> FaultReport {
 /// The tables as a person sees them, without styles.
 fn text(report: &FaultReport, top: usize) -> String {
     let mut out = Vec::new();
-    profiler::report::faults::text::write(&mut out, report, top).unwrap();
+    report::faults::text::write(&mut out, report, top).unwrap();
     plain(out)
 }
 

@@ -149,7 +149,7 @@ fn hostile_names_break_no_row_and_reach_no_terminal() {
     let csv = csv(&made);
     assert_eq!(csv.lines().count(), 501);
     assert!(csv.lines().all(|line| fields(line).len() == COLUMNS.len()));
-    let harmful = |text: &str| text.chars().any(|c| c != '\n' && profiler::report::text::is_unsafe(c));
+    let harmful = |text: &str| text.chars().any(|c| c != '\n' && report::text::is_unsafe(c));
     assert!(!harmful(&csv));
     let json = ndjson(&made);
     assert_eq!(json[0]["process"], "line\nend\r\u{2028}", "JSON keeps it exactly");
@@ -158,7 +158,7 @@ fn hostile_names_break_no_row_and_reach_no_terminal() {
     assert!(!harmful(&text), "{text:?}");
     let long: Vec<&str> = text
         .lines()
-        .filter(|line| profiler::report::text::columns(line) > 80)
+        .filter(|line| report::text::columns(line) > 80)
         .collect();
     assert!(long.is_empty(), "{long:#?}");
     let mut out = Vec::new();

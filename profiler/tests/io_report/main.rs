@@ -31,7 +31,7 @@ fn report(made: &Made, selection: &Selection) -> IoReport {
 /// The tables as a person sees them, without styles.
 fn text(report: &IoReport, top: usize) -> String {
     let mut out = Vec::new();
-    profiler::report::io::text::write(&mut out, report, top).unwrap();
+    report::io::text::write(&mut out, report, top).unwrap();
     let mut text = String::from_utf8(out).unwrap();
     for style in ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[33m"] {
         text = text.replace(style, "");

@@ -245,9 +245,9 @@ fn rows_tell_the_largest_part_and_how_long_it_held_up_threads() {
     let (tables, facts) = collected(&made);
     let view = View::new(&tables, &facts);
     let mut csv = Vec::new();
-    profiler::report::export::csv_head(&mut csv, &COLUMNS).unwrap();
+    report::export::csv_head(&mut csv, &COLUMNS).unwrap();
     for asked in view.requests() {
-        profiler::report::export::csv_row(&mut csv, &row(&view, &asked)).unwrap();
+        report::export::csv_row(&mut csv, &row(&view, &asked)).unwrap();
     }
     let csv = String::from_utf8(csv).unwrap();
     let lines: Vec<&str> = csv.lines().collect();
@@ -375,14 +375,14 @@ proptest! {
         let devices: u64 = report.by_device.iter().filter(|row| !row.stacked).map(|row| row.requests).sum();
         prop_assert!(devices <= report.requests || report.by_device.iter().all(|row| row.stacked));
         for line in text(&report, top).lines() {
-            prop_assert!(profiler::report::text::columns(line) <= 80, "{:?}", line);
-            prop_assert!(!line.chars().any(profiler::report::text::is_unsafe), "{:?}", line);
+            prop_assert!(report::text::columns(line) <= 80, "{:?}", line);
+            prop_assert!(!line.chars().any(report::text::is_unsafe), "{:?}", line);
         }
         let (tables, facts) = collected(&made);
         let view = View::new(&tables, &facts);
         for asked in view.requests() {
             let mut line = Vec::new();
-            profiler::report::export::csv_row(&mut line, &row(&view, &asked)).unwrap();
+            report::export::csv_row(&mut line, &row(&view, &asked)).unwrap();
             prop_assert_eq!(String::from_utf8(line).unwrap().lines().count(), 1);
         }
     }

@@ -21,15 +21,11 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ("profiler/fact/src", CORE, CORE_WHY),
     ("profiler/unwind/src", CORE, CORE_WHY),
     ("profiler/profile/src", CORE, CORE_WHY),
-    ("profiler/src/report", CORE, CORE_WHY),
+    ("profiler/report/src", CORE, CORE_WHY),
     ("profiler/fact/src/replay", &["crate::reduce"], ROOMS_WHY),
     ("profiler/fact/src/reduce", &["crate::replay", "unwind::"], ROOMS_WHY),
     ("profiler/profile/src", &["fact::replay"], DOWN_WHY),
-    (
-        "profiler/src/report",
-        &["crate::profile", "crate::unwind", "crate::fact::replay"],
-        DOWN_WHY,
-    ),
+    ("profiler/report/src", &["fact::replay"], DOWN_WHY),
     (
         "profiler/src/capture",
         &[
@@ -70,6 +66,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("unwind", &["base", "task"]),
     ("fact", &["base", "task", "unwind"]),
     ("profile", &["base", "fact"]),
+    ("report", &["base", "fact"]),
 ];
 
 /// What the core layers must not refer to.

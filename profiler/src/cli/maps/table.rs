@@ -195,7 +195,7 @@ mod tests {
         ) {
             let mapping = Mapping { start: Avma(start), len, offset: FileOffset(offset), protection, ..mapping(&path) };
             let row = row(&mapping);
-            prop_assert!(crate::report::text::columns(&row) <= WIDTH, "{}", row);
+            prop_assert!(report::text::columns(&row) <= WIDTH, "{}", row);
             prop_assert!(!row.chars().any(char::is_control));
             prop_assert!(size(len).len() <= 5);
         }

@@ -1,0 +1,372 @@
+//! Parser for budgets, which people write in TOML. Errors name the line; docs/check.md describes the format.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::metrics::{By, Metric, Unit};
+use base::addr::ns;
+
+/// The largest budget that is read, in bytes.
+pub const MAX_BYTES: u64 = 1 << 20;
+/// The default allowance over the baseline, in percent.
+const ALLOWED: f64 = 5.0;
+
+/// An error in a budget.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {what}")]
+pub struct BudgetError {
+    /// The line number, counted from 1.
+    pub line: usize,
+    /// What is wrong, and how to fix it.
+    pub what: String,
+}
+
+/// How far a metric may exceed its baseline: the sum of both fields.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Allowance {
+    /// In percent of the baseline.
+    pub percent: f64,
+    /// An absolute amount in the metric's unit, because percentages say little about small values.
+    pub plus: u64,
+}
+
+impl Allowance {
+    /// An allowance of `percent` percent and no absolute amount.
+    pub fn of_percent(percent: f64) -> Self {
+        Self { percent, plus: 0 }
+    }
+}
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Self::of_percent(ALLOWED)
+    }
+}
+
+/// One requirement of a budget: a limit for a metric, an allowance over the baseline, or both.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// The kind of subject: total, phase, file, section, function or thread.
+    pub by: By,
+    /// Name or pattern of the subject; empty for the total.
+    pub name: String,
+    /// The metric.
+    pub metric: Metric,
+    /// The upper limit: a count, bytes or ns.
+    pub limit: Option<u64>,
+    /// The allowance over the baseline; `None` takes the general one of the budget or the command line.
+    pub allow: Option<Allowance>,
+    /// The entry's line in the budget; `None` for a built-in entry.
+    pub line: Option<usize>,
+}
+
+/// A parsed budget.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Budget {
+    /// The allowance over the baseline for entries that set none.
+    pub allow: Option<Allowance>,
+    /// One entry per metric.
+    pub entries: Vec<Entry>,
+}
+
+impl Budget {
+    /// The totals to compare with a baseline when there is no budget.
+    pub fn of_totals() -> Self {
+        let metrics = [
+            Metric::Faults,
+            Metric::MajorFaults,
+            Metric::BytesRead,
+            Metric::WastedReadahead,
+            Metric::RelocatedPages,
+            Metric::CowPages,
+            Metric::Wait(fact::WaitReason::Disk),
+        ];
+        let entry = |metric| Entry {
+            by: By::Total,
+            name: String::new(),
+            metric,
+            limit: None,
+            allow: None,
+            line: None,
+        };
+        Self {
+            allow: None,
+            entries: metrics.into_iter().map(entry).collect(),
+        }
+    }
+
+    /// Parses a budget.
+    ///
+    /// # Errors
+    /// All errors in the text, not only the first.
+    pub fn parse(text: &str) -> Result<Self, Vec<BudgetError>> {
+        let mut parser = Parser {
+            text,
+            budget: Self::default(),
+            errors: Vec::new(),
+        };
+        match DeTable::parse(text) {
+            Ok(table) => parser.document(table.get_ref()),
+            Err(error) => parser.wrong(error.span().map_or(0, |span| span.start), error.message()),
+        }
+        if parser.errors.is_empty() && parser.budget.entries.is_empty() {
+            parser.wrong(
+                0,
+                "the budget limits nothing; add, for example, `[total]` and below it `faults = 100000`",
+            );
+        }
+        if parser.errors.is_empty() {
+            Ok(parser.budget)
+        } else {
+            Err(parser.errors)
+        }
+    }
+}
+
+type Key<'i> = Spanned<std::borrow::Cow<'i, str>>;
+type Value<'i> = Spanned<DeValue<'i>>;
+
+struct Parser<'t> {
+    text: &'t str,
+    budget: Budget,
+    errors: Vec<BudgetError>,
+}
+
+impl Parser<'_> {
+    fn line(&self, at: usize) -> usize {
+        1 + self.text.get(..at).unwrap_or_default().matches('\n').count()
+    }
+
+    fn wrong(&mut self, at: usize, what: impl Into<String>) {
+        let (line, what) = (self.line(at), what.into());
+        self.errors.push(BudgetError { line, what });
+    }
+
+    fn document(&mut self, table: &DeTable<'_>) {
+        for (key, value) in table {
+            let by = By::ALL.into_iter().find(|by| by.name() == key.get_ref());
+            let at = key.span().start;
+            match (key.get_ref().as_ref(), by, value.get_ref()) {
+                ("allow", _, DeValue::Table(allow)) => {
+                    self.budget.allow = Some(self.allowance(allow));
+                }
+                (_, Some(By::Total), DeValue::Table(limits)) => self.limits(By::Total, "", limits),
+                (_, Some(by), DeValue::Table(places)) => self.places(by, places),
+                (name, Some(_), _) | (name @ "allow", ..) => {
+                    self.wrong(
+                        at,
+                        format!("`{name}` is a table: write `[{name}]` and put its keys below it"),
+                    );
+                }
+                (name, None, _) => {
+                    let known: Vec<&str> = By::ALL.into_iter().map(By::name).collect();
+                    let known = known.join("], [");
+                    let what = format!("unknown table `{name}`; expected one of [{known}] or [allow]");
+                    self.wrong(at, what);
+                }
+            }
+        }
+    }
+
+    fn places(&mut self, by: By, places: &DeTable<'_>) {
+        for (name, value) in places {
+            if let DeValue::Table(limits) = value.get_ref() {
+                self.limits(by, name.get_ref(), limits);
+            } else {
+                let (of, key) = (by.name(), name.get_ref());
+                let what = format!("`{key}` needs the name of a {of}: write `[{of}.\"NAME\"]` above it");
+                self.wrong(name.span().start, what);
+            }
+        }
+    }
+
+    fn limits(&mut self, by: By, name: &str, limits: &DeTable<'_>) {
+        for (key, value) in limits {
+            let at = key.span().start;
+            let Some(metric) = Metric::of_key(key.get_ref()) else {
+                self.unknown_figure(key);
+                continue;
+            };
+            if !by.tells(metric) {
+                let tables = By::ALL.into_iter().filter(|by| by.tells(metric)).map(By::name);
+                let tables: Vec<&str> = tables.collect();
+                let (key, tables) = (metric.key(), tables.join("] or ["));
+                self.wrong(
+                    at,
+                    format!("`{key}` is not available by {}; move it below [{tables}]", by.name()),
+                );
+                continue;
+            }
+            let (limit, allow) = match value.get_ref() {
+                DeValue::Table(table) => self.entry(metric, table),
+                _ => (self.quantity(metric, value), None),
+            };
+            self.budget.entries.push(Entry {
+                by,
+                name: name.to_owned(),
+                metric,
+                limit,
+                allow,
+                line: Some(self.line(at)),
+            });
+        }
+        // The TOML parser sorts by name.
+        self.budget.entries.sort_by_key(|entry| entry.line);
+    }
+
+    fn unknown_figure(&mut self, key: &Key<'_>) {
+        let known: Vec<String> = Metric::all().map(Metric::key).collect();
+        let name = key.get_ref();
+        let what = format!("unknown metric `{name}`; expected one of {}", known.join(", "));
+        self.wrong(key.span().start, what);
+    }
+
+    /// Parses `{ limit = 100, percent = 10, plus = 3 }`; each key is optional.
+    fn entry(&mut self, metric: Metric, table: &DeTable<'_>) -> (Option<u64>, Option<Allowance>) {
+        let (mut limit, mut percent, mut plus) = (None, None, None);
+        for (key, value) in table {
+            match key.get_ref().as_ref() {
+                "limit" => limit = self.quantity(metric, value),
+                "percent" => percent = self.percent(value),
+                "plus" => plus = self.quantity(metric, value),
+                other => {
+                    let what = format!("unknown key `{other}`; expected limit, percent or plus");
+                    self.wrong(key.span().start, what);
+                }
+            }
+        }
+        let allow = (percent.is_some() || plus.is_some()).then(|| Allowance {
+            percent: percent.unwrap_or(if plus.is_some() { 0.0 } else { ALLOWED }),
+            plus: plus.unwrap_or_default(),
+        });
+        (limit, allow)
+    }
+
+    fn allowance(&mut self, table: &DeTable<'_>) -> Allowance {
+        let mut allowance = Allowance::default();
+        for (key, value) in table {
+            match key.get_ref().as_ref() {
+                "percent" => allowance.percent = self.percent(value).unwrap_or(ALLOWED),
+                other => {
+                    let what = format!("unknown key `{other}`; [allow] takes percent (`plus` is for single metrics)");
+                    self.wrong(key.span().start, what);
+                }
+            }
+        }
+        allowance
+    }
+
+    fn percent(&mut self, value: &Value<'_>) -> Option<f64> {
+        let percent = number(value).filter(|percent| (0.0..=1e6).contains(percent));
+        if percent.is_none() {
+            self.wrong(
+                value.span().start,
+                "invalid percentage; write a number that is 0 or more, as in `percent = 5`",
+            );
+        }
+        percent
+    }
+
+    /// Parses a limit into base units: a count, bytes or ns.
+    fn quantity(&mut self, metric: Metric, value: &Value<'_>) -> Option<u64> {
+        let quantity = match metric.unit() {
+            Unit::Time => number(value)
+                .and_then(|ms| Duration::try_from_secs_f64(ms / 1e3).ok())
+                .map(ns),
+            Unit::Count | Unit::Bytes => match value.get_ref() {
+                DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
+                _ => None,
+            },
+        };
+        if quantity.is_none() {
+            let (key, what) = (
+                metric.key(),
+                match metric.unit() {
+                    Unit::Time => "a number of milliseconds",
+                    Unit::Bytes => "a whole number of bytes",
+                    Unit::Count => "a whole number",
+                },
+            );
+            self.wrong(value.span().start, format!("`{key}` must be {what}, 0 or more"));
+        }
+        quantity
+    }
+}
+
+fn number(value: &Value<'_>) -> Option<f64> {
+    match value.get_ref() {
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .ok()
+            .map(|number| number as f64),
+        DeValue::Float(number) => number.as_str().parse().ok().filter(|number: &f64| number.is_finite()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fact::WaitReason;
+
+    fn wrong(text: &str) -> String {
+        let errors = Budget::parse(text).unwrap_err();
+        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        lines.join("\n") + "\n"
+    }
+
+    #[test]
+    fn limits_are_in_the_unit_that_their_key_names() {
+        let text = "[allow]\npercent = 2.5\n[total]\nfaults = 100_000\nwall_ms = 1500\n\n[file.\"libxul.so\"]\ndisk_wait_ms = 0.25\n\
+                    bytes_read = { limit = 0x10, percent = 10 }\ncow_pages = { plus = 3 }\nfaults = {}\n";
+        let budget = Budget::parse(text).unwrap();
+        assert_eq!(budget.allow, Some(Allowance::of_percent(2.5)));
+        let of = |line| budget.entries.iter().find(|entry| entry.line == Some(line)).unwrap();
+        assert_eq!(
+            (of(4).metric, of(4).limit, of(4).by),
+            (Metric::Faults, Some(100_000), By::Total)
+        );
+        assert_eq!(of(5).limit, Some(1_500_000_000));
+        assert_eq!(
+            (of(8).metric, of(8).limit),
+            (Metric::Wait(WaitReason::Disk), Some(250_000))
+        );
+        assert_eq!((of(8).by, of(8).name.as_str()), (By::File, "libxul.so"));
+        assert_eq!(
+            (of(9).limit, of(9).allow),
+            (Some(16), Some(Allowance::of_percent(10.0)))
+        );
+        assert_eq!(of(10).allow, Some(Allowance { percent: 0.0, plus: 3 }));
+        assert_eq!((of(11).limit, of(11).allow), (None, None));
+        assert_eq!(budget.entries.len(), 6);
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_told_by_its_line() {
+        let errors = wrong(
+            "[total]\nfault = 3\nfaults = -1\n[files.x]\n[file.x]\nwall_ms = 1\ncpu_ms = \"2\"\n[thread]\nfaults = 1\n",
+        );
+        for part in [
+            "line 2: unknown metric `fault`; expected one of wall_ms, cpu_ms, faults,",
+            "line 3: `faults` must be a whole number, 0 or more",
+            "line 4: unknown table `files`; expected one of [total], [phase], [file], [section], [function], [thread] or [allow]",
+            "line 6: `wall_ms` is not available by file; move it below [total]",
+            "line 7: `cpu_ms` must be a number of milliseconds, 0 or more",
+            "line 9: `faults` needs the name of a thread: write `[thread.\"NAME\"]`",
+        ] {
+            assert!(errors.contains(part), "{part}: {errors}");
+        }
+        assert!(wrong("").contains("limits nothing") && wrong("[total\n").contains("line 1"));
+        assert!(wrong("total = 3").contains("write `[total]`"));
+        for bad in ["nan", "inf", "-0.5", "1e300", "true"] {
+            assert!(wrong(&format!("[total]\ncpu_ms = {bad}")).contains("line 2"), "{bad}");
+        }
+        assert!(
+            wrong("[allow]\npercent = -1\n[total]\nfaults = { limit = 1, more = 2 }")
+                .contains("line 4: unknown key `more`")
+        );
+        assert!(wrong("[total]\nfaults = 1\nfaults = 2").contains("line 3"));
+    }
+}

@@ -1,0 +1,115 @@
+//! Writes a judgement to a terminal: exceeded limits first, then metrics that are unknown.
+
+use std::io::{self, Write};
+
+use super::judge::{Judgement, Limit, Row, Verdict};
+use crate::text::{count, escaped, fit, padded, percent, warning, wrapped, write_lines};
+
+/// Width of a row's name, in columns.
+const NAME: usize = 39;
+
+/// Writes the tables, in ANSI styles, at most 80 columns wide.
+///
+/// # Errors
+/// If writing fails.
+pub fn write(out: &mut impl Write, judgement: &Judgement) -> io::Result<()> {
+    let bold = anstyle::Style::new().bold();
+    let (all, over) = (judgement.rows.len(), judgement.over().count());
+    let unknown = judgement.unknown().count();
+    let within = all - over - unknown;
+    if over > 0 {
+        writeln!(
+            out,
+            "{bold}{:<NAME$} {:>12} {:>12} {:>14}{bold:#}",
+            "over", "limit", "measured", "over by"
+        )?;
+        let mut rows: Vec<&Row> = judgement.over().collect();
+        rows.sort_by(|a, b| excess(b).total_cmp(&excess(a)));
+        for row in rows {
+            write_row(out, row)?;
+        }
+        writeln!(out)?;
+    }
+    for row in judgement.unmentioned() {
+        let name = escaped(row.name.as_bytes());
+        let line = row
+            .line
+            .map_or(String::new(), |line| format!(" (line {line} of the budget)"));
+        let what = row.by.name();
+        let text = format!(
+            "no {what} is called `{name}`{line}, so its {} is within any limit",
+            row.metric.words()
+        );
+        write_lines(out, &warning(&text))?;
+    }
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for (row, why) in judgement.unknown() {
+        let what = escaped(row.what().as_bytes());
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, rows)) => rows.push(what),
+            None => reasons.push((why, vec![what])),
+        }
+    }
+    for (why, rows) in reasons {
+        write_lines(out, &warning(&format!("{}: not known: {why}", rows.join(", "))))?;
+    }
+    let mut end = vec![
+        format!("{} over,", count(over as u64)),
+        format!("{} within", count(within as u64)),
+    ];
+    if unknown > 0 {
+        end.push(format!("and {} unknown", count(unknown as u64)));
+    }
+    write_lines(out, &wrapped("budgets:", &end, " "))
+}
+
+/// The excess over the limit, as a share of the limit.
+fn excess(row: &Row) -> f64 {
+    match row.verdict {
+        Verdict::Over(over) => over as f64 / (row.limit.max(1)) as f64,
+        _ => 0.0,
+    }
+}
+
+fn write_row(out: &mut impl Write, row: &Row) -> io::Result<()> {
+    let Verdict::Over(over) = row.verdict else {
+        return Ok(());
+    };
+    let name = padded(&fit(&row.what(), NAME), NAME);
+    let show = |value| row.metric.show(value);
+    let (limit, measured, over_by) = (show(row.limit), show(row.measured), show(over));
+    writeln!(out, "{name} {limit:>12} {measured:>12} {over_by:>14}")?;
+    if let Limit::Baseline { had, .. } = row.from {
+        let more = percent(row.measured.saturating_sub(had), had);
+        writeln!(out, "  the baseline had {}: {more} more", show(had))?;
+    }
+    Ok(())
+}
+
+/// A row's verdict in one line.
+pub fn sentence(row: &Row) -> String {
+    let show = |value| row.metric.show(value);
+    match &row.verdict {
+        Verdict::Over(over) => {
+            let from = match row.from {
+                Limit::Budget => String::new(),
+                Limit::Baseline { had, .. } => format!(" (the baseline had {})", show(had)),
+            };
+            format!(
+                "{} is {}, limit {}: over by {}{from}",
+                row.what(),
+                show(row.measured),
+                show(row.limit),
+                show(*over)
+            )
+        }
+        Verdict::Unknown(why) => format!("{} is not known: {why}", row.what()),
+        Verdict::Unmentioned => format!(
+            "no {} is called `{}`: {} is within any limit",
+            row.by.name(),
+            row.name,
+            row.metric.words()
+        ),
+        Verdict::Within => format!("{} is {}, limit {}", row.what(), show(row.measured), show(row.limit)),
+    }
+}

@@ -1,0 +1,181 @@
+//! Writes a comparison to a terminal: totals, then the largest changes by function, file, section, thread and phase.
+
+use std::io::{self, Write};
+
+use super::compare::{Diff, FALSE_SHARE, Gap, Row, Verdict};
+use super::noise::smallest;
+use crate::metrics::{By, Metric, Place};
+use crate::text::{columns, count, fit, padded, path, warning, wrapped, write_lines};
+
+/// Width of a row's name, in columns.
+const NAME: usize = 30;
+/// Smaller shares do not count as a change.
+const NOTHING: f64 = 1e-4;
+/// The largest number of runs per set to recommend.
+const MOST: usize = 50;
+
+/// Writes the tables, in ANSI styles, at most 80 columns wide.
+///
+/// # Errors
+/// If writing fails.
+pub fn write(out: &mut impl Write, diff: &Diff, names: (&str, &str), top: usize) -> io::Result<()> {
+    head(out, diff, names)?;
+    totals(out, diff)?;
+    for by in [By::Function, By::File, By::Section, By::Thread, By::Phase] {
+        table(out, diff, by, top)?;
+    }
+    gaps(out, &diff.gaps)
+}
+
+fn head(out: &mut impl Write, diff: &Diff, (a, b): (&str, &str)) -> io::Result<()> {
+    let runs = |runs: usize| {
+        if runs == 1 {
+            "1 run".to_owned()
+        } else {
+            format!("{runs} runs, medians")
+        }
+    };
+    writeln!(out, "A: {} ({})", fit(a, 55), runs(diff.runs_a))?;
+    writeln!(out, "B: {} ({})", fit(b, 55), runs(diff.runs_b))?;
+    if diff.can_tell {
+        let changed = count(diff.changed().count() as u64);
+        let words = format!(
+            "{changed} of {} values changed by more than noise (exact Mann-Whitney test; at most 1 in 20 of these by chance); the others are marked ~",
+            count(diff.rows.len() as u64)
+        );
+        write_lines(out, &said("noise:", &words))?;
+        return match diff.rows.iter().filter(|row| row.verdict == Verdict::Untold).count() {
+            0 => Ok(()),
+            apart => {
+                let (apart, enough) = (count(apart as u64), enough(diff.rows.len()));
+                let words = format!(
+                    "{apart} more (marked ?) differ as far as this few runs can show; record {enough} runs of each to be sure"
+                );
+                write_lines(out, &said("      ", &words))
+            }
+        };
+    }
+    let words = if diff.runs_a == 1 && diff.runs_b == 1 {
+        "one run each: not enough to distinguish a change from noise; record sets with `ngmi record --runs 7`"
+            .to_owned()
+    } else {
+        format!(
+            "too few runs to distinguish a change from noise: chance alone separates them this far in {:.0} % of cases; record 7 of each",
+            100.0 * smallest(diff.runs_a, diff.runs_b)
+        )
+    };
+    write_lines(out, &warning(&words))
+}
+
+/// The number of runs per set that distinguishes a single changed row among `rows` rows from chance.
+fn enough(rows: usize) -> usize {
+    (4..MOST)
+        .find(|runs| smallest(*runs, *runs) * rows as f64 <= FALSE_SHARE)
+        .unwrap_or(MOST)
+}
+
+fn said(head: &str, words: &str) -> Vec<String> {
+    let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+    wrapped(head, &words, " ")
+}
+
+fn title(out: &mut impl Write, title: &str, columns: [&str; 4]) -> io::Result<()> {
+    let bold = anstyle::Style::new().bold();
+    let [what, a, b, change] = columns;
+    let name = NAME + 2;
+    writeln!(
+        out,
+        "\n{bold}{title:<name$} {what:<16} {a:>9} {b:>9} {change:>10}{bold:#}"
+    )
+}
+
+fn totals(out: &mut impl Write, diff: &Diff) -> io::Result<()> {
+    title(out, "total", ["", "A", "B", "change"])?;
+    for row in diff.by(By::Total).filter(|row| row.medians() != (0, 0)) {
+        let (a, b) = row.medians();
+        let part = match (a, b) {
+            (0, _) => "new".to_owned(),
+            _ => format!("{:+.1} %", (b as f64 - a as f64) * 100.0 / a as f64),
+        };
+        write_row(out, row, &row.metric.words(), &part)?;
+    }
+    Ok(())
+}
+
+fn table(out: &mut impl Write, diff: &Diff, by: By, top: usize) -> io::Result<()> {
+    let changed = || diff.by(by).filter(|row| row.share >= NOTHING);
+    let all = changed().count();
+    if all == 0 {
+        return Ok(());
+    }
+    title(out, &format!("by {}", by.name()), ["", "A", "B", "change"])?;
+    for row in changed().take(top) {
+        let name = match &row.place {
+            Place::File(file) => path(file, NAME),
+            Place::Section(file, section) => {
+                let section = fit(section, NAME / 2);
+                format!("{}:{section}", path(file, NAME.saturating_sub(1 + columns(&section))))
+            }
+            Place::Function(function, _) => fit(function, NAME),
+            other => fit(&other.name(), NAME),
+        };
+        write_row(out, row, &name, &row.metric.words())?;
+    }
+    if all > top {
+        writeln!(out, "  {} more (--top N, --json)", count((all - top) as u64))?;
+    }
+    Ok(())
+}
+
+fn write_row(out: &mut impl Write, row: &Row, name: &str, what: &str) -> io::Result<()> {
+    let mark = match row.verdict {
+        Verdict::Noise => '~',
+        // Rows that were not tested have no mark.
+        Verdict::Untold if row.probability.is_some() => '?',
+        Verdict::Untold | Verdict::Changed => ' ',
+    };
+    let name = padded(name, NAME);
+    let (a, b) = row.medians();
+    let (a, b, change) = (show(row.metric, a), show(row.metric, b), change(row.metric, a, b));
+    writeln!(out, "{mark} {name} {what:<16} {a:>9} {b:>9} {change:>10}")
+}
+
+fn show(metric: Metric, value: u64) -> String {
+    if value == 0 { "0".to_owned() } else { metric.show(value) }
+}
+
+fn change(metric: Metric, a: u64, b: u64) -> String {
+    match a.cmp(&b) {
+        std::cmp::Ordering::Equal => "=".to_owned(),
+        std::cmp::Ordering::Less => format!("+{}", metric.show(b - a)),
+        std::cmp::Ordering::Greater => format!("-{}", metric.show(a - b)),
+    }
+}
+
+fn gaps(out: &mut impl Write, gaps: &[Gap]) -> io::Result<()> {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    let is_whole = |gap: &Gap| gap.by == By::Total;
+    // A metric without a total has no parts either: one line is enough.
+    let has_total = |gap: &Gap| !gaps.iter().any(|other| is_whole(other) && other.metric == gap.metric);
+    for gap in gaps.iter().filter(|gap| is_whole(gap) || has_total(gap)) {
+        let metric = match gap.metric {
+            Metric::Wait(_) => "waits".to_owned(),
+            metric => metric.words(),
+        };
+        let what = if gap.by == By::Total {
+            metric
+        } else {
+            format!("{metric} by {}", gap.by.name())
+        };
+        match reasons.iter_mut().find(|(why, _)| *why == gap.why) {
+            Some((_, known)) if known.contains(&what) => {}
+            Some((_, known)) => known.push(what),
+            None => reasons.push((&gap.why, vec![what])),
+        }
+    }
+    for (why, what) in reasons {
+        writeln!(out)?;
+        write_lines(out, &warning(&format!("{}: not compared: {why}", what.join(", "))))?;
+    }
+    Ok(())
+}

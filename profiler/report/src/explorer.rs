@@ -1,0 +1,189 @@
+//! Writes the document of the page-fault explorer: all data that the page (`web::explorer`) shows, in one compressed file. docs/explorer.md
+//! describes the format.
+
+mod container;
+mod facts;
+mod faults;
+mod files;
+mod limits;
+mod reads;
+mod stacks;
+mod strings;
+
+use std::io;
+
+use serde::Serialize;
+
+pub use facts::Facts;
+
+use super::export::ns;
+use super::faults::tally::Folded;
+use super::faults::{Selector, View};
+use container::Container;
+use fact::fault::FaultClass;
+use fact::{Recording, Tables, ThreadId};
+use files::Files;
+use stacks::Stacks;
+use strings::Strings;
+
+/// Facts about the recording itself.
+#[derive(Debug, Serialize)]
+struct About {
+    command: String,
+    ngmi: String,
+    kernel: String,
+    start_unix_ms: u64,
+    duration_ns: u64,
+    /// The number of events that were lost while recording; neither the log nor the profile has more detail.
+    losses: u64,
+    is_profile: bool,
+}
+
+/// Numbers of faults and their times.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+struct Totals {
+    /// All faults in the input.
+    in_input: u64,
+    /// Faults that match the selection.
+    selected: u64,
+    /// Time of the selected faults, in ns.
+    selected_ns: u64,
+    /// Selected faults in the document.
+    shown: u64,
+    /// Selected faults beyond the document's capacity.
+    left_out: u64,
+    /// Time of the faults that are left out, in ns.
+    left_out_ns: u64,
+    /// Faults that the profile's budget aggregated and that have no row.
+    folded: u64,
+    /// Time of the folded faults, in ns.
+    folded_ns: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct ThreadRow {
+    tid: u32,
+    name: u32,
+    /// `None` if unknown.
+    process: Option<u32>,
+}
+
+#[derive(Debug, Serialize)]
+struct ProcessRow {
+    pid: u32,
+    name: u32,
+}
+
+/// The document's JSON header: everything except the columns.
+#[derive(Debug, Serialize)]
+struct Header<'a> {
+    about: About,
+    totals: Totals,
+    /// If there are no faults, a sentence with the reason and the remedy.
+    why_empty: Option<&'a str>,
+    classes: Vec<&'static str>,
+    phases: Vec<&'static str>,
+    waits: [&'static str; 6],
+    failures: [&'static str; 4],
+    processes: Vec<ProcessRow>,
+    threads: Vec<ThreadRow>,
+    devices: Vec<u32>,
+    files: Vec<files::FileRow>,
+    columns: &'a [container::Described],
+    /// All names; other fields and columns refer to them by index.
+    strings: &'a [String],
+}
+
+/// Writes the compressed document of the selected faults. Disk reads and file pages cover the whole recording.
+///
+/// # Errors
+/// If writing fails.
+pub fn write(
+    out: impl io::Write,
+    view: &View<'_>,
+    selector: &Selector,
+    facts: &Facts,
+    why_empty: Option<&str>,
+) -> io::Result<()> {
+    let tables = view.tables;
+    let mut strings = Strings::default();
+    let mut stacks = Stacks::new(view);
+    let mut files = Files::default();
+    let mut container = Container::default();
+    let mut totals = totals(view, selector, &tables.recording);
+    let shown = faults::columns(&mut container, view, selector, &mut stacks, &mut files, &mut strings);
+    totals.shown = shown.count;
+    totals.left_out = totals.selected.saturating_sub(shown.count);
+    totals.left_out_ns = totals.selected_ns.saturating_sub(shown.time_ns);
+    let requests = reads::columns(&mut container, tables, facts, &mut files);
+    reads::causes(&mut container, facts, &shown, &requests);
+    stacks.columns(&mut container);
+    let files = files.rows(&mut container, view, &mut strings);
+    let name = |strings: &mut Strings, name: &str| strings.id(name);
+    let header = Header {
+        about: about(tables, !view.knows_bss()),
+        totals,
+        why_empty,
+        classes: FaultClass::ALL.map(FaultClass::name).to_vec(),
+        phases: faults::PHASES.map(super::faults::phase::Phase::name).to_vec(),
+        waits: faults::WAITS,
+        failures: faults::FAILURES.map(fact::fault::Failure::name),
+        processes: (tables.processes.iter())
+            .map(|process| ProcessRow {
+                pid: process.pid,
+                name: name(&mut strings, &process.name),
+            })
+            .collect(),
+        threads: (tables.threads.iter())
+            .map(|thread| ThreadRow {
+                tid: thread.tid,
+                name: name(&mut strings, &thread.name),
+                process: (thread.process.index() < tables.processes.len()).then_some(thread.process.0),
+            })
+            .collect(),
+        devices: (tables.devices.iter())
+            .map(|device| name(&mut strings, &device.name))
+            .collect(),
+        files,
+        columns: container.described(),
+        strings: strings.all(),
+    };
+    container.write(out, &header)
+}
+
+fn totals(view: &View<'_>, selector: &Selector, recording: &Recording) -> Totals {
+    let folded = Folded::of(recording);
+    let mut totals = Totals {
+        in_input: view.len() as u64,
+        folded: folded.faults,
+        folded_ns: folded.time_ns,
+        ..Totals::default()
+    };
+    for fault in view.faults().filter(|fault| selector.takes(view, fault)) {
+        totals.selected += 1;
+        totals.selected_ns = totals.selected_ns.saturating_add(ns(fault.time()));
+    }
+    totals
+}
+
+/// The index of a thread, or [`container::NONE`] if the tables do not contain it.
+fn thread_id(tables: &Tables, thread: Option<ThreadId>) -> u32 {
+    let there = thread.filter(|thread| thread.index() < tables.threads.len());
+    there.map_or(container::NONE, |thread| thread.0)
+}
+
+fn about(tables: &Tables, is_profile: bool) -> About {
+    let recording = &tables.recording;
+    About {
+        command: strings::cut(&recording.command.join(" ")),
+        ngmi: strings::cut(&recording.ngmi_version),
+        kernel: strings::cut(&recording.kernel),
+        start_unix_ms: recording.start_unix_ms,
+        duration_ns: ns(recording.end.since(recording.start)),
+        losses: recording
+            .losses
+            .iter()
+            .fold(0, |sum, (_, count)| sum.saturating_add(*count)),
+        is_profile,
+    }
+}

@@ -1,0 +1,205 @@
+//! The columns of the faults: a row per fault, sorted by start.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use rustc_hash::FxHashMap;
+
+use super::container::{Container, NONE};
+use super::files::Files;
+use super::limits;
+use super::stacks::Stacks;
+use super::strings::Strings;
+use super::thread_id;
+use crate::export::ns;
+use crate::faults::phase::Phase;
+use crate::faults::{Selector, View};
+use base::addr::{PAGE, Timestamp};
+use fact::fault::{Access, Failure, FaultClass};
+use fact::{FaultFact, ThreadId};
+
+/// Phases, in the order of their numbers in the column.
+pub const PHASES: [Phase; 5] = [
+    Phase::Exec,
+    Phase::Loader,
+    Phase::Initialisers,
+    Phase::Main,
+    Phase::Window,
+];
+/// Kinds of waits, in the order of their numbers in the column.
+pub const WAITS: [&str; 6] = ["lock", "disk", "other read", "blocked", "preempted", "reclaim"];
+/// Failures, in the order of their numbers in the highest bits of the flags.
+pub const FAILURES: [Failure; 4] = [Failure::Segv, Failure::Bus, Failure::OutOfMemory, Failure::Other];
+
+/// The faults that the document contains.
+#[derive(Debug, Default)]
+pub struct Shown {
+    /// The number of faults.
+    pub count: u64,
+    /// Sum of their durations, in ns.
+    pub time_ns: u64,
+    /// Row numbers by what identifies a fault: its thread and start.
+    pub rows: FxHashMap<(ThreadId, Timestamp), u32>,
+}
+
+#[derive(Default)]
+struct Rows {
+    start: Vec<u64>,
+    duration: Vec<Option<u64>>,
+    thread: Vec<u32>,
+    file: Vec<u32>,
+    page: Vec<u32>,
+    in_page: Vec<u16>,
+    class: Vec<u8>,
+    phase: Vec<u8>,
+    flags: Vec<u16>,
+    function: Vec<u32>,
+    stack: Vec<u32>,
+    around_before: Vec<u16>,
+    around_count: Vec<u16>,
+    pages_read: Vec<u16>,
+    wait_fault: Vec<u32>,
+    wait_kind: Vec<u8>,
+    wait_time: Vec<Option<u64>>,
+}
+
+/// Adds the columns of the selected faults, and the stacks, files and names that they refer to.
+pub fn columns(
+    container: &mut Container,
+    view: &View<'_>,
+    selector: &Selector,
+    stacks: &mut Stacks<'_>,
+    files: &mut Files,
+    strings: &mut Strings,
+) -> Shown {
+    let mut rows = Rows::default();
+    let mut shown = Shown::default();
+    let selected = || view.faults().filter(|fault| selector.takes(view, fault));
+    let (shortest, mut room) = threshold(selected());
+    for fault in selected() {
+        let time = ns(fault.time());
+        if time < shortest || (time == shortest && room == 0) {
+            continue;
+        }
+        room -= usize::from(time == shortest);
+        let row = u32::try_from(rows.start.len()).unwrap_or(NONE);
+        shown.rows.insert((fault.thread, fault.start), row);
+        shown.count += 1;
+        shown.time_ns = shown.time_ns.saturating_add(time);
+        rows.push(view, &fault);
+        rows.place(&fault, files);
+        rows.function
+            .push((view.function(&fault)).map_or(NONE, |function| stacks.function(function, strings)));
+        rows.stack
+            .push(fault.stack.map_or(NONE, |stack| stacks.node(stack, strings)));
+        rows.waits(row, &fault);
+    }
+    rows.add_to(container);
+    shown
+}
+
+/// The duration in ns of the shortest fault within the limit, and how many faults of that duration fit.
+fn threshold(faults: impl Iterator<Item = FaultFact>) -> (u64, usize) {
+    let mut longest = BinaryHeap::new();
+    let mut all_fit = true;
+    for time in faults.map(|fault| ns(fault.time())) {
+        longest.push(Reverse(time));
+        if longest.len() > limits::FAULTS {
+            longest.pop();
+            all_fit = false;
+        }
+    }
+    match longest.peek() {
+        Some(&Reverse(shortest)) if !all_fit => (shortest, longest.iter().filter(|time| time.0 == shortest).count()),
+        _ => (0, usize::MAX),
+    }
+}
+
+impl Rows {
+    fn push(&mut self, view: &View<'_>, fault: &FaultFact) {
+        let position = |at: Option<usize>, last| u8::try_from(at.unwrap_or(last)).unwrap_or(u8::MAX);
+        let class = FaultClass::ALL.iter().position(|class| *class == fault.class);
+        let phase = (view.phase(fault)).and_then(|phase| PHASES.iter().position(|each| *each == phase));
+        self.start.push(view.time_ns(fault));
+        self.duration.push(fault.latency.map(ns));
+        self.thread.push(thread_id(view.tables, Some(fault.thread)));
+        self.class.push(position(class, FaultClass::ALL.len() - 1));
+        self.phase.push(position(phase, PHASES.len()));
+        self.flags.push(flags(fault));
+        self.pages_read
+            .push(u16::try_from(fault.pages_read).unwrap_or(u16::MAX));
+    }
+
+    fn place(&mut self, fault: &FaultFact, files: &mut Files) {
+        let place = fault.place.and_then(|place| {
+            let page = u32::try_from(place.offset.0 / PAGE).ok().filter(|page| *page != NONE)?;
+            Some((files.id(place.file)?, page, place))
+        });
+        let in_page = place.map_or(0, |(.., place)| place.byte.0.saturating_sub(place.offset.0));
+        let page = place.map_or(NONE, |(_, page, _)| page);
+        self.file.push(place.map_or(NONE, |(file, ..)| file));
+        self.page.push(page);
+        self.in_page.push(u16::try_from(in_page.min(PAGE - 1)).unwrap_or(0));
+        let around = fault.around.filter(|_| place.is_some()).and_then(|around| {
+            let before = u64::from(page).checked_sub(around.first)?;
+            Some((u16::try_from(before).ok()?, u16::try_from(around.count).ok()?))
+        });
+        let (before, count) = around.unwrap_or_default();
+        self.around_before.push(before);
+        self.around_count.push(count);
+    }
+
+    fn waits(&mut self, row: u32, fault: &FaultFact) {
+        for (part, kind) in fault.waits.parts().into_iter().zip(0..) {
+            let Some(part) = part.filter(|part| !part.is_zero()) else {
+                continue;
+            };
+            self.wait_fault.push(row);
+            self.wait_kind.push(kind);
+            self.wait_time.push(Some(ns(part)));
+        }
+    }
+
+    fn add_to(self, container: &mut Container) {
+        container.ascending("fault_start", &self.start);
+        container.wide("fault_duration", &self.duration);
+        container.u32("fault_thread", &self.thread);
+        container.u32("fault_file", &self.file);
+        container.u32("fault_page", &self.page);
+        container.u16("fault_in_page", &self.in_page);
+        container.u8("fault_class", self.class);
+        container.u8("fault_phase", self.phase);
+        container.u16("fault_flags", &self.flags);
+        container.u32("fault_function", &self.function);
+        container.u32("fault_stack", &self.stack);
+        container.u16("fault_around_before", &self.around_before);
+        container.u16("fault_around_count", &self.around_count);
+        container.u16("fault_pages_read", &self.pages_read);
+        container.u32("wait_fault", &self.wait_fault);
+        container.u8("wait_kind", self.wait_kind);
+        container.wide("wait_time", &self.wait_time);
+    }
+}
+
+/// The flags of a fault, as `FLAG` in the page's document.js defines them; the highest four bits hold the failure's number.
+fn flags(fault: &FaultFact) -> u16 {
+    let failure = fault
+        .failed
+        .and_then(|failed| FAILURES.iter().position(|each| *each == failed));
+    let bits = [
+        fault.major,
+        fault.waited(),
+        fault.access == Access::Read,
+        fault.access == Access::Write,
+        fault.access == Access::Execute,
+        fault.in_kernel,
+        fault.failed.is_some(),
+        fault.remote,
+        fault.read_around_off,
+    ];
+    let flags = bits
+        .into_iter()
+        .zip(0u32..)
+        .fold(0, |flags, (bit, at)| flags | u16::from(bit) << at);
+    flags | u16::try_from(failure.unwrap_or(0)).unwrap_or(0) << 12
+}

@@ -1,0 +1,119 @@
+//! The fate of the pages of files. Covers the whole recording, because a process may read a page that another one uses.
+
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::report::FileRow;
+use super::view::View;
+use crate::dirty::Dirtied;
+use crate::export::ns;
+use base::addr::PAGE;
+use fact::account::knows_waste;
+use fact::reduce::pages::{FilePages, Pages};
+
+/// Sums over the pages of a file, in bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PagesRow {
+    /// Path as the process saw it; a file with several names has a row for each.
+    pub file: String,
+    /// Pages that were faulted in.
+    pub faulted_bytes: u64,
+    /// Pages mapped around a fault that had been read before, without those that also faulted. Whether they were touched is unknown.
+    pub around_bytes: u64,
+    /// Pages that were mapped without a fault if they were in memory, or if the kernel mapped the whole folio of a page that was in memory; both
+    /// are unknown.
+    pub maybe_around_bytes: u64,
+    /// Pages read by faults.
+    pub read_by_faults_bytes: u64,
+    /// Pages read by system calls.
+    pub read_by_calls_bytes: u64,
+    /// Pages read by faults that were neither faulted in nor possibly mapped: a lower bound. `None` if the recording lacks faults.
+    pub wasted_bytes: Option<u64>,
+}
+
+/// The cost of copying a file's pages, summed over all processes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CopiesRow {
+    /// Path as the process saw it.
+    pub file: String,
+    /// Pages copied by relocations; a page counts once per process.
+    pub relocated_bytes: u64,
+    /// Time of these faults.
+    pub relocations_ns: u64,
+    /// Pages copied by other writes.
+    pub data_bytes: u64,
+    /// Time of these faults.
+    pub data_ns: u64,
+    /// Zeroed pages of `.bss`.
+    pub bss_bytes: u64,
+    /// Time of these faults.
+    pub bss_ns: u64,
+}
+
+impl CopiesRow {
+    /// The total time, in ns.
+    pub fn time_ns(&self) -> u64 {
+        let some = self.relocations_ns.saturating_add(self.data_ns);
+        some.saturating_add(self.bss_ns)
+    }
+}
+
+/// The copies of these files' pages in all processes, most expensive first.
+pub fn copies(view: &View<'_>, dirtied: &Dirtied, files: &[FileRow]) -> Vec<CopiesRow> {
+    let mut rows: Vec<(u32, CopiesRow)> = Vec::new();
+    let mut places = FxHashMap::default();
+    let wanted: FxHashMap<_, _> = files
+        .iter()
+        .filter_map(|row| Some((row.id?, row.file.clone()?)))
+        .collect();
+    for cost in dirtied.finish(view.tables) {
+        let Some(file) = wanted.get(&cost.file) else { continue };
+        let place = *places.entry(cost.file).or_insert_with(|| {
+            let row = CopiesRow {
+                file: file.clone(),
+                relocated_bytes: 0,
+                relocations_ns: 0,
+                data_bytes: 0,
+                data_ns: 0,
+                bss_bytes: 0,
+                bss_ns: 0,
+            };
+            rows.push((cost.file.0, row));
+            rows.len() - 1
+        });
+        let Some((_, row)) = rows.get_mut(place) else { continue };
+        for (bytes, time, cost) in [
+            (&mut row.relocated_bytes, &mut row.relocations_ns, cost.relocations),
+            (&mut row.data_bytes, &mut row.data_ns, cost.data),
+            (&mut row.bss_bytes, &mut row.bss_ns, cost.bss),
+        ] {
+            *bytes = bytes.saturating_add(cost.pages.saturating_mul(PAGE));
+            *time = time.saturating_add(ns(cost.time));
+        }
+    }
+    rows.sort_by_key(|(id, row)| (std::cmp::Reverse((row.time_ns(), row.relocated_bytes)), *id));
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+/// The pages of these files, in the same order.
+pub fn rows(view: &View<'_>, pages: &Pages, files: &[FileRow]) -> Vec<PagesRow> {
+    let knows_waste = knows_waste(view.tables);
+    let row = |row: &FileRow| {
+        let of = pages.of(view.tables, row.id?)?;
+        Some(sums(row.file.clone()?, of, knows_waste))
+    };
+    files.iter().filter_map(row).collect()
+}
+
+fn sums(file: String, pages: &FilePages, knows_waste: bool) -> PagesRow {
+    let bytes = |pages: u64| pages.saturating_mul(PAGE);
+    PagesRow {
+        file,
+        faulted_bytes: bytes(pages.faulted.len()),
+        around_bytes: bytes(pages.around.without(&[&pages.faulted]).len()),
+        maybe_around_bytes: bytes(pages.maybe_mapped().len()),
+        read_by_faults_bytes: bytes(pages.read_by_faults.len()),
+        read_by_calls_bytes: bytes(pages.read_by_calls.len()),
+        wasted_bytes: knows_waste.then(|| bytes(pages.wasted().len())),
+    }
+}

@@ -1,0 +1,124 @@
+//! The functions on the stacks of faults: the program's innermost one, and all of its callers.
+
+use rustc_hash::FxHashMap;
+
+use fact::{FrameId, Location, ModuleId, StackId, Tables, place_of_nameless, upwards};
+
+/// Marks a missing id.
+const NONE: u32 = u32::MAX;
+
+/// A function, identified by its module and name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Function {
+    /// The module that contains it.
+    pub module: Option<ModuleId>,
+    /// Its name, or `module + 0xaddress` if it has none.
+    pub name: String,
+    /// It has a symbol name.
+    pub is_named: bool,
+    /// Its bounds are known, at least from unwind information.
+    pub is_known: bool,
+}
+
+/// Index into [`Functions::all`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FunctionId(pub u32);
+
+/// The functions of all stacks.
+#[derive(Debug, Default)]
+pub struct Functions {
+    /// Functions by id.
+    pub all: Vec<Function>,
+    /// Each frame's range in `chain`, innermost inlined function first; empty for kernel and missing frames.
+    frames: Vec<(u32, u32)>,
+    chain: Vec<FunctionId>,
+    /// For each stack, the function that a fault there is attributed to.
+    innermost: Vec<u32>,
+}
+
+impl Functions {
+    /// Resolves the functions of every stack in `tables`.
+    pub fn new(tables: &Tables) -> Self {
+        let mut functions = Self::default();
+        let mut known = FxHashMap::default();
+        for id in 0..u32::try_from(tables.frames.len()).unwrap_or(NONE) {
+            let range = functions.frame(tables, FrameId(id), &mut known);
+            functions.frames.push(range);
+        }
+        for (index, node) in tables.stacks.iter().enumerate() {
+            // Parents precede their children: ignore any other parent.
+            let parent = node.parent.map(StackId::index).filter(|&parent| parent < index);
+            let above = parent.map_or(NONE, |parent| functions.innermost[parent]);
+            let own = functions.of_frame(node.frame).first().map_or(NONE, |own| own.0);
+            let known = |id: u32| functions.all.get(id as usize).is_some_and(|function| function.is_known);
+            let innermost = if own == NONE || (known(above) && !known(own)) {
+                above
+            } else {
+                own
+            };
+            functions.innermost.push(innermost);
+        }
+        functions
+    }
+
+    fn frame(&mut self, tables: &Tables, id: FrameId, known: &mut FxHashMap<Function, FunctionId>) -> (u32, u32) {
+        let start = self.chain.len();
+        let location = tables.frames.get(id.index()).map(|frame| &frame.location);
+        if let Some(location) = location
+            && !matches!(location, Location::Kernel { .. } | Location::Truncated(_))
+        {
+            let module = location.module();
+            let mut add = |name: &str, is_known| {
+                let function = Function {
+                    module,
+                    name: name.to_owned(),
+                    is_named: is_known && place_of_nameless(name).is_none(),
+                    is_known,
+                };
+                let next = FunctionId(u32::try_from(self.all.len()).unwrap_or(NONE));
+                let id = *known.entry(function).or_insert_with_key(|function| {
+                    self.all.push(function.clone());
+                    next
+                });
+                self.chain.push(id);
+            };
+            match tables.names.get(&id) {
+                Some(name) if !name.inline_chain.is_empty() => {
+                    name.inline_chain.iter().for_each(|inner| add(&inner.function, true));
+                }
+                Some(name) => add(&name.symbol, true),
+                None => add(&tables.address_name(location), false),
+            }
+        }
+        let place = |len| u32::try_from(len).unwrap_or(NONE);
+        (place(start), place(self.chain.len()))
+    }
+
+    /// The functions of a frame, innermost inlined function first.
+    pub fn of_frame(&self, frame: FrameId) -> &[FunctionId] {
+        let range = self.frames.get(frame.index());
+        range
+            .and_then(|&(start, end)| self.chain.get(start as usize..end as usize))
+            .unwrap_or_default()
+    }
+
+    /// The program's innermost known function on the stack, or its innermost address if none is known. `None` if the stack has no
+    /// frame of the program.
+    pub fn innermost(&self, stack: Option<StackId>) -> Option<FunctionId> {
+        let id = *self.innermost.get(stack?.index())?;
+        (id != NONE).then_some(FunctionId(id))
+    }
+
+    /// Looks up a function by its id.
+    pub fn get(&self, id: FunctionId) -> Option<&Function> {
+        self.all.get(id.0 as usize)
+    }
+}
+
+/// The names of a stack's frames, outermost first and joined by `;` as flame graph tools expect; a `;` in a name becomes `,`.
+pub fn outermost_first(tables: &Tables, stack: StackId) -> String {
+    let names = upwards(tables, stack).map(|frame| tables.function_name(frame).replace(';', ","));
+    let mut names: Vec<String> = names.collect();
+    names.reverse();
+    names.join(";")
+}

@@ -1,0 +1,210 @@
+//! Collects the facts that metrics are computed from: those of the reports on faults, waits and requests, and samples.
+
+use std::sync::Arc;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::dirty::{ChainId, FirstCopy};
+use crate::sorted::{Row, Scratch, Sorted};
+use crate::{faults, io, waits};
+use base::addr::{FileOffset, PAGE, Timestamp, ns};
+use fact::fault::{Access, FaultClass, FilePlace};
+use fact::{
+    Cause, FactSink, FaultFact, MappedFileId, Mark, PagesReadFact, ProcessId, RequestFact, SampleFact, StackId, Tables,
+    ThreadId, WaitFact,
+};
+
+/// Encodes a missing stack.
+const NONE: u32 = u32::MAX;
+
+/// A CPU sample packed into 24 bytes.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(super) struct Sample {
+    time: u64,
+    cpu_ns: u64,
+    thread: u32,
+    stack: u32,
+}
+
+impl Row for Sample {
+    fn key(&self) -> u64 {
+        self.time
+    }
+}
+
+impl Sample {
+    /// Time of the sample.
+    pub fn time(&self) -> Timestamp {
+        Timestamp(self.time)
+    }
+
+    /// On-CPU time since the thread's previous sample, in ns.
+    pub fn cpu_ns(&self) -> u64 {
+        self.cpu_ns
+    }
+
+    /// The sampled thread.
+    pub fn thread(&self) -> ThreadId {
+        ThreadId(self.thread)
+    }
+
+    /// The sampled stack.
+    pub fn stack(&self) -> Option<StackId> {
+        (self.stack != NONE).then_some(StackId::new(self.stack))
+    }
+}
+
+/// A process's first copy of a page, packed into 32 bytes.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(super) struct Copied {
+    time: u64,
+    byte: u64,
+    thread: u32,
+    stack: u32,
+    file: u32,
+    chain: u32,
+}
+
+impl Row for Copied {
+    fn key(&self) -> u64 {
+        self.time
+    }
+}
+
+impl From<&FirstCopy> for Copied {
+    fn from(copy: &FirstCopy) -> Self {
+        Self {
+            time: copy.time.0,
+            byte: copy.place.byte.0,
+            thread: copy.thread.0,
+            stack: copy.stack.number(),
+            file: copy.place.file.0,
+            chain: copy.chain.0,
+        }
+    }
+}
+
+impl Copied {
+    /// Unpacks the copy.
+    pub fn copy(&self) -> FirstCopy {
+        let byte = FileOffset(self.byte);
+        FirstCopy {
+            time: Timestamp(self.time),
+            thread: ThreadId(self.thread),
+            stack: StackId::new(self.stack),
+            place: FilePlace {
+                file: MappedFileId(self.file),
+                offset: FileOffset(byte.0 - byte.0 % PAGE),
+                byte,
+            },
+            chain: ChainId(self.chain),
+        }
+    }
+}
+
+/// Facts of a recording from which metrics are computed.
+#[derive(Debug, Default)]
+pub struct Facts {
+    pub(super) faults: faults::Facts,
+    pub(super) waits: waits::rows::Facts,
+    pub(super) requests: io::Facts,
+    pub(super) samples: Sorted<Sample>,
+    pub(super) copies: Sorted<Copied>,
+    /// Faults that may have copied a page; their result was not recorded.
+    pub(super) may_have_copied: u64,
+    /// Set for a profile of another program, which contains only samples: the reason why other metrics are unknown.
+    pub foreign: Option<String>,
+}
+
+impl Facts {
+    /// Number of row types.
+    pub const KINDS: usize = 5;
+
+    /// Keeps rows in memory up to a limit and the rest in `scratch`.
+    pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
+        Self {
+            faults: faults::Facts::beyond_memory(scratch),
+            waits: waits::Facts::beyond_memory(scratch),
+            requests: io::Facts::beyond_memory(scratch),
+            samples: Sorted::beyond_memory(scratch),
+            copies: Sorted::beyond_memory(scratch),
+            ..Self::default()
+        }
+    }
+}
+
+/// Whether a fault of unknown class may have copied a page. Reads never do; they include those of vdso pages, whose class is
+/// always unknown.
+fn may_have_copied(fault: &FaultFact) -> bool {
+    fault.class == FaultClass::Unknown
+        && fault.failed.is_none()
+        && matches!(fault.access, Access::Write | Access::Unknown)
+}
+
+impl FactSink for Facts {
+    fn sample(&mut self, _: &Tables, sample: &SampleFact) {
+        self.samples.push(Sample {
+            time: sample.time.0,
+            cpu_ns: ns(sample.cpu_time),
+            thread: sample.thread.0,
+            stack: sample.stack.map_or(NONE, StackId::number),
+        });
+    }
+
+    fn mark(&mut self, tables: &Tables, mark: &Mark) {
+        self.faults.mark(tables, mark);
+    }
+
+    fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
+        self.may_have_copied += u64::from(may_have_copied(fault));
+        if let Some(copy) = self.faults.take(tables, fault) {
+            self.copies.push(Copied::from(&copy));
+        }
+    }
+
+    fn bss(&mut self, tables: &Tables, fault: &FaultFact, file: MappedFileId) {
+        self.faults.bss(tables, fault, file);
+    }
+
+    fn pages_read(&mut self, tables: &Tables, read: &PagesReadFact) {
+        self.faults.pages_read(tables, read);
+    }
+
+    fn wait(&mut self, tables: &Tables, wait: &WaitFact) {
+        self.waits.wait(tables, wait);
+    }
+
+    fn request(&mut self, tables: &Tables, request: &RequestFact) {
+        self.requests.request(tables, request);
+    }
+
+    fn over(&mut self, tables: &Tables, process: ProcessId) {
+        self.faults.over(tables, process);
+    }
+
+    fn joined(&mut self, _: &Tables, _: &Cause) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_the_copy() {
+        let copy = FirstCopy {
+            time: Timestamp(u64::MAX),
+            thread: ThreadId(3),
+            stack: StackId::new(0),
+            place: FilePlace {
+                file: MappedFileId(7),
+                offset: FileOffset(0x5000),
+                byte: FileOffset(0x5fff),
+            },
+            chain: ChainId(u32::MAX),
+        };
+        assert_eq!(Copied::from(&copy).copy(), copy);
+        assert_eq!(size_of::<Copied>(), 32);
+    }
+}

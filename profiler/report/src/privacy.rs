@@ -1,0 +1,96 @@
+//! Describes the private information in a profile to the user who is about to share it.
+
+use std::collections::BTreeSet;
+
+use super::text::fit;
+use fact::reduce::budget::Collected;
+use fact::reduce::sanitize::Person;
+use fact::reduce::strings::{self, Kind};
+use fact::{MarkKind, Tables};
+
+/// Maximum number of examples per line.
+const EXAMPLES: usize = 3;
+/// Maximum width of an example in columns.
+const LENGTH: usize = 60;
+
+/// Lines that describe what the profile reveals, the most sensitive first. The facts are not changed.
+pub fn disclosures(tables: &mut Tables, collected: &mut Collected, person: &Person) -> Vec<String> {
+    let mut lines = Vec::new();
+    let names = person.names();
+    let lists = strings::programs(tables, collected).map(|program| program.command_line);
+    let commands: BTreeSet<String> = lists.filter(|line| line.len() > 1).map(|line| line.join(" ")).collect();
+    lines.push(match commands.len() {
+        0 => "command lines: no arguments".to_owned(),
+        count => format!("command lines: {count}, e.g. {}", examples(&commands)),
+    });
+    let (mut paths, mut of_person) = (BTreeSet::new(), 0_usize);
+    strings::each(tables, collected, &mut |kind, text| {
+        if kind == Kind::Path && text.starts_with('/') {
+            paths.insert(text.clone());
+        }
+        of_person += usize::from(names.in_text(kind, text).is_some());
+    });
+    let own = commands
+        .iter()
+        .filter(|line| names.in_text(Kind::Text, line).is_some())
+        .count();
+    lines.push(who(person, of_person + own));
+    // Paths that name the user are the most sensitive examples.
+    let telling: BTreeSet<String> = {
+        let own = paths.iter().filter(|path| names.in_text(Kind::Path, path).is_some());
+        own.cloned().collect()
+    };
+    lines.push(format!(
+        "paths: {} of programs, libraries, data files and sources, e.g. {}",
+        paths.len(),
+        examples(if telling.is_empty() { &paths } else { &telling })
+    ));
+    lines.push(format!(
+        "names: processes: {}, threads: {}, functions: {}",
+        tables.processes.len(),
+        tables.threads.len(),
+        tables.names.len()
+    ));
+    let marks = collected.threads.iter().flat_map(|thread| &thread.marks);
+    let own = marks
+        .filter(|mark| matches!(mark.kind, MarkKind::Program { .. }))
+        .count();
+    if own > 0 {
+        lines.push(format!("program markers: {own}; a browser's may contain URLs"));
+    }
+    if !tables.sources.is_empty() {
+        let sources: BTreeSet<String> = tables.sources.keys().cloned().collect();
+        lines.push(format!(
+            "source files with text: {}, e.g. {}",
+            sources.len(),
+            examples(&sources)
+        ));
+    }
+    let recording = &tables.recording;
+    lines.push(format!(
+        "machine: kernel {} on {}, {} CPUs; time of the recording; activity of every thread over time",
+        fit(&recording.kernel, LENGTH),
+        fit(&recording.arch, LENGTH),
+        recording.cpus
+    ));
+    lines.push("not included: environment variables and memory contents; kernel addresses are offsets".to_owned());
+    lines
+}
+
+fn who(person: &Person, times: usize) -> String {
+    if times == 0 {
+        return "user and machine: not named in the profile".to_owned();
+    }
+    let names = person.homes.iter().chain(person.identifying());
+    let names: BTreeSet<String> = names.cloned().collect();
+    format!("user and machine names: {}; occurrences: {times}", examples(&names))
+}
+
+fn examples(all: &BTreeSet<String>) -> String {
+    let some: Vec<String> = all.iter().take(EXAMPLES).map(|text| fit(text, LENGTH)).collect();
+    if some.is_empty() {
+        "none".to_owned()
+    } else {
+        some.join(", ")
+    }
+}

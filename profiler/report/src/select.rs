@@ -1,0 +1,263 @@
+//! Selection by name: resolves patterns against the tables of a recording.
+
+use std::time::Duration;
+
+use super::functions::Functions;
+use fact::{MappedFile, Tables};
+
+/// A pattern matches nothing in the recording.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no {what} with {of} matches `{pattern}`; `ngmi {verb} FILE` without --{option} lists them")]
+pub struct SelectError {
+    what: &'static str,
+    of: &'static str,
+    verb: &'static str,
+    option: &'static str,
+    pattern: String,
+}
+
+/// Words of a report for error messages.
+#[derive(Debug, Clone, Copy)]
+pub struct Words {
+    /// Subcommand of the report.
+    pub verb: &'static str,
+    /// Plural of the selected events, e.g. `faults`.
+    pub of: &'static str,
+}
+
+/// Lookup of names that all reports select by.
+#[derive(Clone, Copy)]
+pub struct Names<'a> {
+    /// Words for error messages.
+    pub words: Words,
+    /// Tables of the recording.
+    pub tables: &'a Tables,
+    /// Functions of the recording's frames.
+    pub functions: &'a Functions,
+}
+
+/// By index: whether the item is selected; `None` selects all.
+pub type Wanted = Option<Vec<bool>>;
+
+impl Names<'_> {
+    /// Resolves patterns of files.
+    ///
+    /// # Errors
+    /// As [`fits`]; the same holds for the other methods.
+    pub fn files(self, patterns: &[String]) -> Result<Wanted, SelectError> {
+        fits(self.words, patterns, &self.tables.files, ("file", "file"), file_fits)
+    }
+
+    /// Resolves IDs and patterns of processes.
+    pub fn processes(self, patterns: &[String]) -> Result<Wanted, SelectError> {
+        let processes = &self.tables.processes;
+        fits(
+            self.words,
+            patterns,
+            processes,
+            ("process", "process"),
+            |process, pattern| id_or_name(process.pid, &process.name, pattern),
+        )
+    }
+
+    /// Resolves IDs and patterns of threads.
+    pub fn threads(self, patterns: &[String]) -> Result<Wanted, SelectError> {
+        let threads = &self.tables.threads;
+        fits(
+            self.words,
+            patterns,
+            threads,
+            ("thread", "thread"),
+            |thread, pattern| id_or_name(thread.tid, &thread.name, pattern),
+        )
+    }
+
+    /// Resolves patterns of functions.
+    pub fn functions(self, patterns: &[String]) -> Result<Wanted, SelectError> {
+        self.functions_for("function", patterns)
+    }
+
+    /// Resolves patterns of functions to the stacks that contain one of them.
+    pub fn under(self, patterns: &[String]) -> Result<Wanted, SelectError> {
+        let wanted = self.functions_for("under", patterns)?;
+        Ok(wanted.map(|wanted| stacks_under(self.tables, self.functions, &wanted)))
+    }
+
+    fn functions_for(self, option: &'static str, patterns: &[String]) -> Result<Wanted, SelectError> {
+        let functions = &self.functions.all;
+        fits(
+            self.words,
+            patterns,
+            functions,
+            ("function", option),
+            |function, pattern| glob(pattern, &function.name),
+        )
+    }
+}
+
+/// A time range of a recording, relative to its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span {
+    from: Duration,
+    to: Option<Duration>,
+}
+
+impl Span {
+    /// The range from `from` (inclusive) to `to` (exclusive); `None` means unlimited.
+    pub fn new(from: Option<Duration>, to: Option<Duration>) -> Self {
+        Self {
+            from: from.unwrap_or_default(),
+            to,
+        }
+    }
+
+    /// Whether the range contains a time.
+    pub fn has(self, time: Duration) -> bool {
+        time >= self.from && self.to.is_none_or(|to| time < to)
+    }
+}
+
+/// Whether the item with this index is selected; `wanted` is a result of [`fits`].
+pub fn takes(wanted: Option<&[bool]>, index: Option<usize>) -> bool {
+    wanted.is_none_or(|wanted| index.and_then(|index| wanted.get(index)) == Some(&true))
+}
+
+/// Selects the items that match any of the patterns; `None` if there are no patterns.
+///
+/// # Errors
+/// When a pattern matches nothing, which is probably a typo.
+pub fn fits<T>(
+    words: Words,
+    patterns: &[String],
+    items: &[T],
+    (what, option): (&'static str, &'static str),
+    fits: impl Fn(&T, &str) -> bool,
+) -> Result<Wanted, SelectError> {
+    if patterns.is_empty() {
+        return Ok(None);
+    }
+    let mut wanted = vec![false; items.len()];
+    for pattern in patterns {
+        let mut any = false;
+        for (item, wanted) in items.iter().zip(&mut wanted) {
+            if fits(item, pattern) {
+                (any, *wanted) = (true, true);
+            }
+        }
+        if !any {
+            return Err(SelectError {
+                what,
+                of: words.of,
+                verb: words.verb,
+                option,
+                pattern: super::text::fit(pattern, 200),
+            });
+        }
+    }
+    Ok(Some(wanted))
+}
+
+/// By stack: whether it contains one of the functions.
+fn stacks_under(tables: &Tables, functions: &Functions, wanted: &[bool]) -> Vec<bool> {
+    let mut under: Vec<bool> = Vec::with_capacity(tables.stacks.len());
+    for node in &tables.stacks {
+        // A parent precedes its children and is already computed; any other index is invalid.
+        let above = node.parent.and_then(|parent| under.get(parent.index())) == Some(&true);
+        let mut own = functions.of_frame(node.frame).iter();
+        let here = above || own.any(|id| wanted.get(id.0 as usize) == Some(&true));
+        under.push(here);
+    }
+    under
+}
+
+/// Whether a pattern matches the file's path, as [`path_fits`].
+pub fn file_fits(file: &MappedFile, pattern: &str) -> bool {
+    path_fits(&file.path, pattern)
+}
+
+/// Whether a pattern matches a path; one without a slash may also match its last component alone.
+pub fn path_fits(path: &str, pattern: &str) -> bool {
+    let base = path.rsplit('/').next().unwrap_or(path);
+    glob(pattern, path) || (!pattern.contains('/') && glob(pattern, base))
+}
+
+/// Whether a pattern equals the ID or matches the name.
+pub fn id_or_name(id: u32, name: &str, pattern: &str) -> bool {
+    pattern.parse() == Ok(id) || glob(pattern, name)
+}
+
+/// Whether a name matches a pattern, in which `*` matches any text and `?` one character.
+pub fn glob(pattern: &str, name: &str) -> bool {
+    if pattern == name {
+        return true;
+    }
+    let (mut pattern, mut name) = (pattern.chars(), name.chars());
+    // Where to resume on a mismatch: after the last `*`, one character later in the name.
+    let mut again = None;
+    loop {
+        let mut ahead = pattern.clone();
+        match ahead.next() {
+            Some('*') => {
+                pattern = ahead;
+                again = Some((pattern.clone(), name.clone()));
+                continue;
+            }
+            Some(wanted) => {
+                let mut rest = name.clone();
+                if rest.next().is_some_and(|c| c == wanted || wanted == '?') {
+                    (pattern, name) = (ahead, rest);
+                    continue;
+                }
+            }
+            None if name.as_str().is_empty() => return true,
+            None => {}
+        }
+        let Some((behind, mut from)) = again.take() else {
+            return false;
+        };
+        if from.next().is_none() {
+            return false;
+        }
+        again = Some((behind.clone(), from.clone()));
+        (pattern, name) = (behind, from);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        for (pattern, name, fits) in [
+            ("libxul.so", "libxul.so", true),
+            ("lib*.so*", "libc.so.6", true),
+            ("lib*.so", "libc.so.6", false),
+            ("*", "", true),
+            ("?", "", false),
+            ("?", "é", true),
+            ("a*b*c", "a b b d c", true),
+            ("a*b*c", "a c b", false),
+            ("operator*", "operator*", true),
+        ] {
+            assert_eq!(glob(pattern, name), fits, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_backtracks_is_not_slow() {
+        assert!(!glob(&"*a".repeat(1000), &"a".repeat(999)));
+    }
+
+    proptest! {
+        #[test]
+        fn a_pattern_made_of_the_name_fits(name in "[a-c?*é]{0,20}", from in 0..20_usize, to in 0..20_usize) {
+            let chars: Vec<char> = name.chars().collect();
+            let (from, to) = (from.min(to).min(chars.len()), from.max(to).min(chars.len()));
+            let pattern: String = chars[..from].iter().chain(&['*']).chain(&chars[to..]).collect();
+            prop_assert!(glob(&pattern, &name), "{} {}", pattern, name);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The recording's own cost in a summary.
+
+use std::cmp::Reverse;
+
+use serde::{Deserialize, Serialize};
+
+use super::WIDTH;
+use crate::text::{bytes, columns, duration, percent};
+use base::event::{Cost, ProcessCost};
+use fact::Recording;
+
+/// Cost of a recording.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CostSummary {
+    /// Measured cost; programs are sorted by time.
+    #[serde(flatten)]
+    pub cost: Cost,
+    /// Time in our eBPF programs in ns, in any thread. Divided by [`Self::recorded_cpu_ns`], it estimates the slowdown of the
+    /// recorded threads; the kernel's overhead of calling the programs is not included.
+    pub programs_ns: Option<u64>,
+    /// `programs_ns` is exact, not estimated.
+    pub programs_exact: bool,
+    /// On-CPU time of the recorded threads, in ns.
+    pub recorded_cpu_ns: u64,
+    /// CPU time for creating the profile, in ns; set by its writer.
+    pub conversion_ns: Option<u64>,
+}
+
+impl CostSummary {
+    /// Cost of a recording; `None` if unknown, e.g. because the recorder was killed.
+    pub fn new(recording: &Recording) -> Option<Self> {
+        let mut cost = recording.cost.clone()?;
+        if let Some(costs) = &mut cost.programs {
+            costs.programs.sort_by_key(|program| Reverse(program.time_ns));
+        }
+        let programs = cost.programs.as_ref();
+        Some(Self {
+            programs_ns: programs.map(base::event::ProgramCosts::total_ns),
+            programs_exact: programs.is_some_and(base::event::ProgramCosts::is_exact),
+            recorded_cpu_ns: recording.cpu_time_seen,
+            conversion_ns: None,
+            cost,
+        })
+    }
+
+    /// One line that starts with `head`: time in our programs as a share of the recorded threads' CPU time, CPU time and memory of
+    /// the recorder, and size of the log. The profile's panel and the JSON output have more details.
+    pub fn line(&self, head: &str) -> String {
+        let halves = [self.cost.capture, self.cost.record];
+        let sum = |of: fn(&ProcessCost) -> u64| halves.iter().flatten().map(of).fold(0, u64::saturating_add);
+        let about = if self.programs_exact { "" } else { "~" };
+        let share = (self.programs_ns.filter(|_| self.recorded_cpu_ns > 0))
+            .map(|time| format!("{about}{} CPU", percent(time, self.recorded_cpu_ns)));
+        let recorder = halves.iter().flatten().next().map(|_| {
+            let time = sum(|half| half.during_ns.saturating_add(half.after_ns));
+            let time = time.saturating_add(self.conversion_ns.unwrap_or(0));
+            let memory = sum(|half| half.peak_rss_bytes);
+            format!("recorder {}, {}", duration(time), bytes(memory))
+        });
+        let log = self.cost.log_bytes.map(|len| format!("log {}", bytes(len)));
+        let parts = share.into_iter().chain(recorder).chain(log);
+        parts.fold(head.to_owned(), |line, part| {
+            let separator = if line == head { "" } else { ", " };
+            let longer = format!("{line}{separator}{part}");
+            if columns(&longer) <= WIDTH { longer } else { line }
+        })
+    }
+}

@@ -1,0 +1,179 @@
+//! Waits with the names of the threads, functions and files that they refer to.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::causes::{CauseRow, Causes};
+use super::rows::{Facts, Row};
+use crate::export::ns;
+use crate::functions::{FunctionId, Functions};
+use crate::lifetime::{LifetimeCheck, Lifetimes};
+use crate::sorted::Ordered;
+use base::addr::Timestamp;
+use fact::About;
+use fact::reasons::refined;
+use fact::{Location, ModuleKind, Process, StackId, Tables, Thread, ThreadId, WaitFact, WaitReason, upwards};
+
+/// Prefixes of runtime functions that wait on behalf of their callers, in addition to the whole C library.
+const WRAPPERS: [&str; 9] = [
+    "std::sys::",
+    "<std::sys::",
+    "std::sync::",
+    "<std::sync::",
+    "std::thread::",
+    "parking_lot",
+    "<parking_lot",
+    "__lll_lock_wait",
+    "pthread_",
+];
+/// Prefixes of the C library's file names.
+const C_LIBRARY: [&str; 6] = ["libc.so", "libc-2.", "libpthread", "librt.so", "ld-linux", "ld-musl"];
+
+/// All waits of a recording, ordered by start time.
+#[derive(Debug)]
+pub struct View<'a> {
+    /// Tables that the waits refer to.
+    pub tables: &'a Tables,
+    /// Functions of the stacks.
+    pub functions: Arc<Functions>,
+    facts: &'a Facts,
+    order: Ordered<'a, Row>,
+    causes: Ordered<'a, CauseRow>,
+    /// By stack: the waiting function.
+    waiting: Vec<Option<FunctionId>>,
+    /// By stack and recorded reason: the refined reason of futex waits.
+    reasons: FxHashMap<(StackId, WaitReason), WaitReason>,
+}
+
+impl<'a> View<'a> {
+    /// Names and orders the waits of a recording.
+    pub fn new(tables: &'a Tables, facts: &'a Facts) -> Self {
+        Self::sharing(tables, facts, &Arc::new(Functions::new(tables)))
+    }
+
+    /// Like [`View::new`], with functions shared by another view of the same tables.
+    pub fn sharing(tables: &'a Tables, facts: &'a Facts, functions: &Arc<Functions>) -> Self {
+        let waiting = waiting(tables, functions);
+        let futexes = facts.rows.futexes();
+        let reasons = futexes.map(|(stack, reason)| ((stack, reason), refined(tables, Some(stack), reason)));
+        let reasons = reasons.collect();
+        Self {
+            tables,
+            functions: Arc::clone(functions),
+            facts,
+            order: facts.rows.ordered(),
+            causes: facts.causes(),
+            waiting,
+            reasons,
+        }
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Iterates over all waits by start time, with futex waits refined by the functions of the program.
+    pub fn waits(&self) -> impl Iterator<Item = WaitFact> {
+        self.order.iter().map(|row| {
+            let mut wait = self.facts.rows.wait(&row);
+            if let Some(reason) = wait.stack.and_then(|stack| self.reasons.get(&(stack, wait.reason))) {
+                wait.reason = *reason;
+            }
+            wait
+        })
+    }
+
+    /// Paths of system calls that waited ([`About::Path`]), possibly with duplicates.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.facts.rows.calls().filter_map(|call| match About::of_call(call) {
+            Some(About::Path(path)) => Some(path),
+            _ => None,
+        })
+    }
+
+    /// Compares on-CPU and off-CPU time with the threads' lifetimes.
+    pub fn lives(&self) -> LifetimeCheck {
+        Lifetimes::check(&self.facts.lives, self.tables)
+    }
+
+    /// Time since the start of the recording, in ns.
+    pub fn time_ns(&self, time: Timestamp) -> u64 {
+        ns(time.since(self.tables.recording.start))
+    }
+
+    /// The thread with this ID.
+    pub fn thread(&self, id: ThreadId) -> Option<&'a Thread> {
+        self.tables.threads.get(id.index())
+    }
+
+    /// Process of a thread.
+    pub fn process(&self, id: ThreadId) -> Option<&'a Process> {
+        self.tables.processes.get(self.thread(id)?.process.index())
+    }
+
+    /// The waiting function of a stack: the innermost one outside of the C library and runtimes.
+    pub fn function(&self, stack: Option<StackId>) -> Option<FunctionId> {
+        *self.waiting.get(stack?.index())?
+    }
+
+    /// Name of the waiting function.
+    pub fn function_name(&self, stack: Option<StackId>) -> Option<&str> {
+        Some(&self.functions.get(self.function(stack)?)?.name)
+    }
+
+    /// Causes of waits, to be looked up in the order of their start times.
+    pub fn causes(&self) -> Causes<'_> {
+        Causes::new(&self.causes)
+    }
+
+    /// Whether the stack reaches the thread's first frame.
+    pub fn is_complete(&self, stack: StackId) -> bool {
+        let outermost = upwards(self.tables, stack).last();
+        let frame = outermost.and_then(|frame| self.tables.frames.get(frame.index()));
+        frame.is_some_and(|frame| !matches!(frame.location, Location::Truncated(_)))
+    }
+
+    /// Names of a stack's frames, innermost first.
+    pub fn frames(&self, stack: StackId) -> impl Iterator<Item = std::borrow::Cow<'a, str>> {
+        let tables = self.tables;
+        upwards(tables, stack).map(|frame| tables.function_name(frame))
+    }
+}
+
+/// The waiting function by stack: the innermost known function that is not a wrapper, or else the innermost known one.
+pub fn waiting(tables: &Tables, functions: &Functions) -> Vec<Option<FunctionId>> {
+    let is_wrapper = |id: FunctionId| {
+        let Some(function) = functions.get(id) else { return true };
+        let module = function.module.and_then(|module| tables.modules.get(module.index()));
+        let of_library = module.is_some_and(|module| {
+            module.kind == ModuleKind::Vdso || C_LIBRARY.iter().any(|start| module.name.starts_with(start))
+        });
+        of_library || !function.is_known || WRAPPERS.iter().any(|start| function.name.starts_with(start))
+    };
+    // By stack: the innermost function so far that is not a wrapper.
+    let mut found: Vec<Option<FunctionId>> = Vec::with_capacity(tables.stacks.len());
+    for (index, node) in tables.stacks.iter().enumerate() {
+        // A parent precedes its children: any other index is invalid.
+        let parent = node.parent.map(StackId::index).filter(|parent| *parent < index);
+        let above = parent.and_then(|parent| found[parent]);
+        let frame = tables.frames.get(node.frame.index());
+        let in_kernel = frame.is_none_or(|frame| matches!(frame.location, Location::Kernel { .. }));
+        let own = functions
+            .of_frame(node.frame)
+            .iter()
+            .copied()
+            .find(|id| !is_wrapper(*id));
+        found.push(own.filter(|_| !in_kernel).or(above));
+    }
+    (0_u32..)
+        .zip(found)
+        .map(|(index, found)| found.or_else(|| functions.innermost(Some(StackId::new(index)))))
+        .collect()
+}
