@@ -27,7 +27,7 @@ pub fn capture(half: &CaptureArgs) -> Result<ExitCode> {
     priority::start();
     // Four perf events are open for each CPU.
     let _raised = open_files::raise();
-    match crate::capture::run(socket, terms, opener::process) {
+    match capture::run(socket, terms, opener::process) {
         // The recorder gave up, and has printed the reason.
         Err(error) if matches!(error.downcast_ref(), Some(ChannelError::Closed)) => Ok(ExitCode::FAILURE),
         ended => ended.map(|()| ExitCode::SUCCESS),

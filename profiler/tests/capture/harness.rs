@@ -63,7 +63,7 @@ impl Waiting {
 /// What opens files is a thread here: this program is not ngmi.
 #[allow(clippy::unnecessary_wraps, reason = "as the type says")]
 fn opens_files(socket: OwnedFd, user: Option<u32>) -> std::io::Result<Option<Child>> {
-    std::thread::spawn(move || profiler::capture::opener::helper::serve(socket, user).unwrap());
+    std::thread::spawn(move || capture::opener::helper::serve(socket, user).unwrap());
     Ok(None)
 }
 
@@ -171,7 +171,7 @@ impl Half {
     pub fn new(terms: Terms) -> Self {
         let (ours, theirs) =
             socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).unwrap();
-        let capture = std::thread::spawn(move || profiler::capture::run(theirs, terms, opens_files));
+        let capture = std::thread::spawn(move || capture::run(theirs, terms, opens_files));
         Self {
             link: Some(Link::from(ours)),
             capture,

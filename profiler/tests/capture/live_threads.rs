@@ -48,7 +48,7 @@ fn their_time_is_what_the_kernel_says() {
         );
         // On a busy machine it takes a while until they have run that long.
         let ran = || {
-            profiler::capture::procfs::threads(pid)
+            capture::procfs::threads(pid)
                 .unwrap()
                 .into_iter()
                 .map(time_before)
@@ -60,7 +60,7 @@ fn their_time_is_what_the_kernel_says() {
                 break;
             }
         }
-        for tid in profiler::capture::procfs::threads(pid).unwrap() {
+        for tid in capture::procfs::threads(pid).unwrap() {
             at_stop.push((tid, time_before(tid)));
         }
     });

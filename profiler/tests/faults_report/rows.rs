@@ -156,10 +156,7 @@ fn hostile_names_break_no_row_and_reach_no_terminal() {
     let report = report(&made, &Selection::default());
     let text = text(&report, 100);
     assert!(!harmful(&text), "{text:?}");
-    let long: Vec<&str> = text
-        .lines()
-        .filter(|line| report::text::columns(line) > 80)
-        .collect();
+    let long: Vec<&str> = text.lines().filter(|line| report::text::columns(line) > 80).collect();
     assert!(long.is_empty(), "{long:#?}");
     let mut out = Vec::new();
     export::json(&mut out, &report).unwrap();

@@ -1,0 +1,345 @@
+//! Attaches hook by hook. Each degrades separately: a refusal becomes a [`HookStatus`] with its reason and remedy.
+
+use std::error::Error as _;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use anyhow::Context as _;
+use aya::programs::{BtfTracePoint, PerfEvent, ProgramError};
+use aya::{Btf, Ebpf};
+
+use super::ahead;
+use super::asleep;
+use super::disks::{self, BlockMode};
+use super::faults::{self, Faults, Watched};
+use super::perf::{self, Clock, Ring};
+use super::waits::{self, OffCpu};
+use base::event::HookStatus;
+
+/// Programs on BTF tracepoints: event kind and name. Those of [`ESSENTIAL`] have to attach.
+const TRACEPOINTS: [(&str, &str); 5] = [
+    ("switch", "sched_switch"),
+    ("task", "task_newtask"),
+    ("task", "sched_process_exec"),
+    ("task", "sched_process_exit"),
+    ("task", "task_rename"),
+];
+/// Without these it is unknown which threads are recorded.
+const ESSENTIAL: [&str; 3] = ["task_newtask", "sched_process_exec", "sched_process_exit"];
+/// Pages of each CPU's ring of mapping records: 512 KiB hold about 3,000.
+const MAPPING_PAGES: usize = 128;
+/// Pages of a sampling event's ring: records of throttling are few.
+const SAMPLING_PAGES: usize = 1;
+
+/// Everything that is attached. Dropping it detaches.
+pub struct Hooks {
+    /// The object with its programs and the maps that were not taken.
+    pub ebpf: Ebpf,
+    /// The result of each hook.
+    pub status: Vec<HookStatus>,
+    /// A ring of mapping records for each CPU.
+    pub mappings: Vec<(u32, Ring)>,
+    /// Every CPU has such a ring.
+    pub has_mappings: bool,
+    /// A sampling event for each CPU.
+    pub sampling: Vec<(u32, Ring)>,
+    /// The clock that triggers samples.
+    pub clock: Clock,
+    /// On-CPU times are measured.
+    pub has_switches: bool,
+    /// How page faults are traced.
+    pub faults: Watched,
+    /// Waits are recorded.
+    pub has_waits: bool,
+}
+
+/// What is recorded in addition to samples and tasks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Nouns {
+    /// Which page faults.
+    pub faults: Faults,
+    /// Which waits.
+    pub off_cpu: OffCpu,
+    /// Which block requests.
+    pub block: BlockMode,
+    /// Whether to record where threads that already sleep are.
+    pub asleep: bool,
+}
+
+/// Attaches everything but the sampling events, which [`sample`] opens and [`start`] starts. [`require`] judges the result.
+pub fn attach(mut ebpf: Ebpf, cpus: &[u32], nouns: Nouns) -> anyhow::Result<Hooks> {
+    let mut status = Vec::new();
+    let btf = Btf::from_sys_fs()
+        .context("cannot read the kernel's types: a kernel built with CONFIG_DEBUG_INFO_BTF is needed")?;
+    let mut names = TRACEPOINTS.map(|(_, name)| name).to_vec();
+    names.extend(disks::programs(nouns.block));
+    names.extend(waits::programs(nouns.off_cpu));
+    names.push("sample");
+    let asleep = (nouns.asleep && nouns.off_cpu != OffCpu::Off).then_some(asleep::PROGRAM);
+    ahead::load(&mut ebpf, &btf, ahead::by_name(&names).chain(asleep));
+    for (noun, name) in TRACEPOINTS {
+        let result = attach_tracepoint(&mut ebpf, name, &btf);
+        status.push(hook(noun, &format!("tp_btf/{name}"), result));
+    }
+    waits::watch(&mut ebpf, &btf, nouns.off_cpu, &mut status);
+    if asleep.is_some() {
+        let remedy = "no action needed: the stacks of threads that already sleep are left out (docs/waits.md)";
+        let result = asleep::load(&mut ebpf, &btf);
+        status.push(with_remedy(hook("switch", "iter/task", result), remedy));
+    }
+    disks::watch(&mut ebpf, &btf, nouns.block, &mut status);
+    let faults = faults::watch(&mut ebpf, &btf, cpus, nouns.faults, &mut status);
+    drop(btf);
+    let has_switches = status.first().is_some_and(|switch| switch.refused.is_none());
+    let (mappings, result) = watch_mappings(cpus);
+    status.push(HookStatus {
+        noun: "task".to_owned(),
+        hook: "perf mmap2".to_owned(),
+        refused: result.as_ref().err().map(ToString::to_string),
+        remedy: result.err().map(|_| {
+            "no action needed: code mappings are looked up when a sample falls outside the known ones".to_owned()
+        }),
+    });
+    Ok(Hooks {
+        ebpf,
+        status,
+        has_mappings: !mappings.is_empty(),
+        mappings,
+        sampling: Vec::new(),
+        clock: Clock::CpuClock,
+        has_switches,
+        faults,
+        has_waits: has_switches && nouns.off_cpu != OffCpu::Off,
+    })
+}
+
+/// Loads and attaches a program that has the name of its tracepoint.
+pub fn attach_tracepoint(ebpf: &mut Ebpf, name: &str, btf: &Btf) -> Result<(), ProgramError> {
+    let program: &mut BtfTracePoint = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
+    ahead::or_loaded(program.load(name, btf))?;
+    program.attach().map(|_| ())
+}
+
+/// Attaches each of these programs of an event kind as [`attach_tracepoint`] does; a refused one gets this remedy.
+pub fn attach_tracepoints(ebpf: &mut Ebpf, btf: &Btf, (noun, names): (&str, &[&str]), remedy: &str) -> Vec<HookStatus> {
+    let attached = names.iter().map(|name| {
+        let result = attach_tracepoint(ebpf, name, btf);
+        with_remedy(hook(noun, &format!("tp_btf/{name}"), result), remedy)
+    });
+    attached.collect()
+}
+
+/// Replaces the remedy of a refusal whose own one is too vague.
+pub fn with_remedy(status: HookStatus, remedy: &str) -> HookStatus {
+    HookStatus {
+        remedy: status.refused.is_some().then(|| remedy.to_owned()),
+        ..status
+    }
+}
+
+/// Opens the rings on all CPUs or on none: a mapping created on an untraced CPU would be missing silently.
+fn watch_mappings(cpus: &[u32]) -> (Vec<(u32, Ring)>, io::Result<()>) {
+    let rings: io::Result<Vec<(u32, Ring)>> = cpus.iter().map(|&cpu| Ok((cpu, watch_mappings_on(cpu)?))).collect();
+    match rings {
+        Ok(rings) => (rings, Ok(())),
+        Err(error) => (Vec::new(), Err(error)),
+    }
+}
+
+fn watch_mappings_on(cpu: u32) -> io::Result<Ring> {
+    let ring = Ring::new(perf::open_mappings(cpu)?, MAPPING_PAGES)?;
+    perf::enable(ring.as_fd())?;
+    Ok(ring)
+}
+
+/// Opens a sampling event on each CPU: cycles, or the kernel's timer where there is no counter.
+pub fn sample(hooks: &mut Hooks, cpus: &[u32], hz: u32) {
+    let result = load_sampling(&mut hooks.ebpf);
+    if result.is_err() {
+        hooks.status.push(hook("sample", "perf_event", result));
+        return;
+    }
+    for clock in [Clock::Cycles, Clock::CpuClock] {
+        let opened = open_sampling(&hooks.ebpf, clock, cpus, hz);
+        let remedy = |error| match clock {
+            Clock::Cycles => "no action needed: falling back to cpu-clock",
+            Clock::CpuClock => io_remedy(error),
+        };
+        hooks.status.push(HookStatus {
+            noun: "sample".to_owned(),
+            hook: format!("perf_event {}", clock.name()),
+            refused: opened.as_ref().err().map(no_counter),
+            remedy: opened.as_ref().err().map(|error| remedy(error).to_owned()),
+        });
+        if let Ok(rings) = opened {
+            (hooks.sampling, hooks.clock) = (rings, clock);
+            return;
+        }
+    }
+}
+
+fn load_sampling(ebpf: &mut Ebpf) -> Result<(), ProgramError> {
+    let program: &mut PerfEvent = ebpf.program_mut("sample").ok_or(ProgramError::NotLoaded)?.try_into()?;
+    ahead::or_loaded(program.load())
+}
+
+fn open_sampling(ebpf: &Ebpf, clock: Clock, cpus: &[u32], hz: u32) -> io::Result<Vec<(u32, Ring)>> {
+    let program = program_of(ebpf, "sample")?;
+    let rings = cpus.iter().map(|&cpu| {
+        let ring = Ring::new(perf::open_sampling(clock, cpu, hz)?, SAMPLING_PAGES)?;
+        perf::set_program(ring.as_fd(), program)?;
+        Ok((cpu, ring))
+    });
+    rings.collect()
+}
+
+/// A loaded program.
+pub fn program_of<'e>(ebpf: &'e Ebpf, name: &str) -> io::Result<BorrowedFd<'e>> {
+    let program = ebpf.program(name).and_then(|program| program.fd().ok());
+    Ok(program.ok_or(io::ErrorKind::NotFound)?.as_fd())
+}
+
+/// Opens and starts on a CPU that came online what the other CPUs have: all of it, or nothing.
+pub fn attend(hooks: &mut Hooks, cpu: u32, hz: u32) -> io::Result<()> {
+    let sampling = open_sampling(&hooks.ebpf, hooks.clock, &[cpu], hz)?;
+    let mappings = hooks.has_mappings.then(|| watch_mappings_on(cpu)).transpose()?;
+    let faults = if hooks.faults.has_events {
+        faults::completions_on(&hooks.ebpf, cpu)?
+    } else {
+        Vec::new()
+    };
+    let events = faults.iter().map(|(_, event)| event.as_fd());
+    for event in sampling.iter().map(|(_, ring)| ring.as_fd()).chain(events) {
+        perf::enable(event)?;
+    }
+    hooks.sampling.extend(sampling);
+    hooks.mappings.extend(mappings.map(|ring| (cpu, ring)));
+    hooks.faults.events.extend(faults);
+    Ok(())
+}
+
+/// Closes the events of a CPU that went offline.
+pub fn release(hooks: &mut Hooks, cpu: u32) {
+    hooks.sampling.retain(|(of, _)| *of != cpu);
+    hooks.mappings.retain(|(of, _)| *of != cpu);
+    hooks.faults.events.retain(|(of, _)| *of != cpu);
+}
+
+fn no_counter(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => "no hardware cycle counter available".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// Fails if a recording would contain nothing, or if it would be unknown which threads are recorded.
+pub fn require(hooks: &Hooks) -> anyhow::Result<()> {
+    let essential = |status: &&HookStatus| {
+        let name = status.hook.trim_start_matches("tp_btf/");
+        ESSENTIAL.contains(&name) || status.noun == "sample" && hooks.sampling.is_empty()
+    };
+    let mut refused = hooks
+        .status
+        .iter()
+        .filter(essential)
+        .filter(|status| status.refused.is_some());
+    if let Some(HookStatus {
+        hook,
+        refused: Some(reason),
+        remedy,
+        ..
+    }) = refused.next_back()
+    {
+        anyhow::bail!(
+            "{hook} was refused: {reason}: {}",
+            remedy.as_deref().unwrap_or("run `ngmi doctor` for details")
+        );
+    }
+    Ok(())
+}
+
+/// Starts sampling and counting on all CPUs.
+pub fn start(hooks: &Hooks) -> anyhow::Result<()> {
+    for (_, ring) in &hooks.sampling {
+        perf::enable(ring.as_fd()).context("cannot start the sampling event")?;
+    }
+    for (_, event) in &hooks.faults.events {
+        perf::enable(event.as_fd()).context("cannot start the page fault event")?;
+    }
+    Ok(())
+}
+
+/// Stops sampling and the records of mappings; the programs stay until [`Hooks`] is dropped.
+pub fn stop(hooks: &Hooks) {
+    for (_, ring) in hooks.sampling.iter().chain(&hooks.mappings) {
+        let _ = perf::disable(ring.as_fd()); // fails if the CPU went offline, which removes its event
+    }
+    for (_, event) in &hooks.faults.events {
+        let _ = perf::disable(event.as_fd()); // as above
+    }
+}
+
+/// The status of a hook after an attempt to attach it.
+#[allow(clippy::needless_pass_by_value)] // consumes the result of an attempt
+pub fn hook(noun: &str, name: &str, result: Result<(), ProgramError>) -> HookStatus {
+    hook_of(noun, name, result.as_ref().map(|&()| ()))
+}
+
+/// As [`hook`], where the caller still needs the error.
+pub fn hook_of(noun: &str, name: &str, result: Result<(), &ProgramError>) -> HookStatus {
+    let error = result.err();
+    HookStatus {
+        noun: noun.to_owned(),
+        hook: name.to_owned(),
+        refused: error.map(reason),
+        remedy: error.map(|error| remedy(error).to_owned()),
+    }
+}
+
+/// The error in one line: the system's error, and the last line of the verifier's log.
+fn reason(error: &ProgramError) -> String {
+    match error {
+        ProgramError::LoadError { io_error, verifier_log } => {
+            let log = verifier_log.to_string();
+            let is_statistics = |line: &str| {
+                ["processed", "stack depth", "verification time"]
+                    .iter()
+                    .any(|start| line.starts_with(start))
+            };
+            let last = log
+                .lines()
+                .rev()
+                .find(|line| !is_statistics(line) && !line.trim().is_empty());
+            match last {
+                Some(last) => format!("{io_error} ({})", last.chars().take(200).collect::<String>()),
+                None => io_error.to_string(),
+            }
+        }
+        other => other
+            .source()
+            .map_or_else(|| other.to_string(), |source| format!("{other}: {source}")),
+    }
+}
+
+fn remedy(error: &ProgramError) -> &'static str {
+    match error {
+        ProgramError::LoadError { io_error, .. } => io_remedy(io_error),
+        ProgramError::SyscallError(error) => io_remedy(&error.io_error),
+        ProgramError::Btf(_) => "use a kernel that has this tracepoint",
+        _ => "a newer kernel may help: 5.15 or newer is needed",
+    }
+}
+
+/// What to do about a refused system call.
+pub fn io_remedy(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) if !nix::unistd::geteuid().is_root() => "run with sudo",
+        Some(libc::EPERM | libc::EACCES) => {
+            "this kernel or container forbids it: check `kernel.perf_event_paranoid`, lockdown and the container's capabilities"
+        }
+        Some(libc::EMFILE | libc::ENFILE) => "raise the limit of open files (`ulimit -n`)",
+        Some(libc::ENOMEM) => "free some memory",
+        Some(libc::EINVAL | libc::ENOENT | libc::EOPNOTSUPP) => "kernel 5.15 or newer is needed",
+        _ => "run `ngmi doctor`",
+    }
+}

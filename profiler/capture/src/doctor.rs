@@ -1,0 +1,262 @@
+//! Tries everything that a recording needs, step by step, and reports what to do about each refusal.
+
+use profiler_common::config::Config;
+
+use super::attach::{self, Nouns};
+use super::btf::{self, Btf};
+use super::faults::Faults;
+use super::kallsyms::KernelAddresses;
+use super::load::{self, Sizes};
+use super::waits::{self, OffCpu};
+use super::{capabilities, machine, maps};
+use base::event::HookStatus;
+
+/// The oldest supported kernel: it introduced `bpf_task_pt_regs`.
+const OLDEST_KERNEL: (u32, u32) = (5, 15);
+/// The default rate of `ngmi record`.
+const USUAL_RATE: u32 = 1000;
+
+/// What this machine supports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doctor {
+    /// One row for each check; `noun` is `machine` for checks of anything but a hook.
+    pub rows: Vec<HookStatus>,
+    /// Why nothing can be recorded; `None`: `ngmi record` works.
+    pub refused: Option<String>,
+}
+
+/// Loads, attaches and detaches each hook. Also works without privilege, and then reports what is missing.
+pub fn doctor() -> Doctor {
+    let mut rows = vec![kernel_version()];
+    rows.extend(privilege());
+    let namespace = pid_namespace();
+    let contained = namespace.refused.clone();
+    rows.extend([namespace, rate(), paranoia()]);
+    let tried = try_hooks(&mut rows);
+    let (_, symbols) = kernel_symbols();
+    rows.extend([symbols, mapping_query()]);
+    rows.extend(super::exact_touch::rows());
+    Doctor {
+        rows,
+        refused: tried.err().map(|error| format!("{error:#}")).or(contained),
+    }
+}
+
+fn try_hooks(rows: &mut Vec<HookStatus>) -> anyhow::Result<()> {
+    let mut config = Config::NOTHING;
+    let types = Btf::of_kernel();
+    let reason = types.as_ref().err().map(ToString::to_string);
+    rows.push(machine(
+        btf::VMLINUX,
+        reason,
+        "use a kernel built with CONFIG_DEBUG_INFO_BTF",
+    ));
+    let types = types?;
+    rows.extend(btf::locate(&types, &mut config).into_iter().map(missing_field));
+    let refused = load::walker_refused(&types);
+    config.walk = u32::from(refused.is_none());
+    config.faults = Faults::default().mode.number();
+    waits::configure(&mut config, OffCpu::default(), &types);
+    config.find_vma = u32::from(types.has_function(btf::FIND_VMA));
+    rows.push(walker(refused));
+    let cpus = machine::cpus()?;
+    let ebpf = load::load(&config, Sizes::for_machine(1, 1, 0), &types);
+    let reason = ebpf.as_ref().err().map(|error| format!("{error:#}"));
+    rows.push(machine("eBPF maps", reason, super::session::privilege_remedy()));
+    let mut hooks = attach::attach(
+        ebpf.map_err(|error| error.context(super::session::privilege_remedy()))?,
+        &cpus,
+        Nouns {
+            asleep: true,
+            ..Nouns::default()
+        },
+    )?;
+    attach::sample(
+        &mut hooks,
+        &cpus,
+        USUAL_RATE.min(machine::highest_rate().unwrap_or(USUAL_RATE)).max(1),
+    );
+    rows.append(&mut hooks.status.clone());
+    attach::require(&hooks)
+}
+
+fn machine(name: &str, refused: Option<String>, remedy: &str) -> HookStatus {
+    row("machine", name, refused, remedy)
+}
+
+/// The row of one check.
+pub fn row(noun: &str, name: &str, refused: Option<String>, remedy: &str) -> HookStatus {
+    let remedy = refused.is_some().then(|| remedy.to_owned());
+    HookStatus {
+        noun: noun.to_owned(),
+        hook: name.to_owned(),
+        refused,
+        remedy,
+    }
+}
+
+fn kernel_version() -> HookStatus {
+    let (release, architecture) = machine::kernel();
+    let (major, minor) = OLDEST_KERNEL;
+    let refused = match machine::version(&release) {
+        Some(version) if version < OLDEST_KERNEL => Some(format!("older than {major}.{minor}")),
+        _ if architecture != "x86_64" => Some(format!("no eBPF object for {architecture} yet")),
+        _ => None,
+    };
+    let remedy = format!("use an x86-64 machine with kernel {major}.{minor} or newer");
+    machine(&format!("kernel {release} {architecture}"), refused, &remedy)
+}
+
+/// Checks for root, or for the file capabilities that ngmi gives an ordinary user.
+fn privilege() -> Vec<HookStatus> {
+    let user = nix::unistd::geteuid();
+    if user.is_root() {
+        return vec![machine("privilege: root", None, "")];
+    }
+    let lent = capabilities::lent();
+    let remedy = format!(
+        "`sudo setcap {} $(realpath ngmi)`, or record with sudo (docs/privilege.md)",
+        capabilities::RECIPE
+    );
+    if !lent.records() {
+        let remedy = "`ngmi record` asks for it through sudo; `sudo ngmi doctor` shows what works as root; file capabilities work without sudo \
+                      (docs/privilege.md)";
+        let missing = if lent.names().is_empty() {
+            String::new()
+        } else {
+            format!(", with {} only", lent.names())
+        };
+        return vec![machine(
+            "privilege",
+            Some(format!("this is user {user}, not root{missing}")),
+            remedy,
+        )];
+    }
+    let one = |one: capabilities::Capability| {
+        let refused =
+            (!lent.has(one)).then(|| format!("ngmi's file does not have it; missing without it: {}", one.without));
+        machine(one.name, refused, &remedy)
+    };
+    let limits = machine(
+        "other users' processes, -a, disks",
+        Some(
+            "with file capabilities, only your own processes that can't gain rights (no_new_privs) can be recorded"
+                .to_owned(),
+        ),
+        "record with sudo",
+    );
+    capabilities::NEEDED.into_iter().map(one).chain([limits]).collect()
+}
+
+fn pid_namespace() -> HookStatus {
+    let refused = (!machine::in_first_pid_namespace()).then(|| "this container has its own process numbers".to_owned());
+    machine(
+        "pid namespace",
+        refused,
+        "run outside the container, or with `docker run --pid=host --privileged`",
+    )
+}
+
+fn rate() -> HookStatus {
+    let highest = machine::highest_rate();
+    let refused = highest
+        .filter(|&highest| highest < USUAL_RATE)
+        .map(|_| format!("below the default rate of {USUAL_RATE}"));
+    let name = highest.map_or("unknown".to_owned(), |highest| highest.to_string());
+    let remedy = format!("`sudo sysctl kernel.perf_event_max_sample_rate={USUAL_RATE}`");
+    machine(&format!("at most {name} samples per second"), refused, &remedy)
+}
+
+/// Reports a setting that the kernel checks only for unprivileged users.
+fn paranoia() -> HookStatus {
+    let level = machine::setting("/proc/sys/kernel/perf_event_paranoid");
+    let name = level.map_or("unknown".to_owned(), |level| level.to_string());
+    machine(
+        &format!("kernel.perf_event_paranoid {name} (irrelevant for root)"),
+        None,
+        "",
+    )
+}
+
+/// Reports a missing field that the programs can do without.
+pub fn missing_field(field: &str) -> HookStatus {
+    let refused = Some("this kernel has no such field".to_owned());
+    row(
+        "task",
+        &format!("kernel field {field}"),
+        refused,
+        "report the kernel version: the field may have another name",
+    )
+}
+
+/// Checks whether user stacks are walked in the kernel.
+pub fn walker(refused: Option<String>) -> HookStatus {
+    row(
+        "sample",
+        "unwind tables in the kernel",
+        refused,
+        "no action needed: stacks are copied and unwound later, as far as the copy reaches",
+    )
+}
+
+/// Checks whether the kernel shows the addresses of its functions.
+pub fn kernel_symbols() -> (Option<KernelAddresses>, HookStatus) {
+    let (kernel, refused) = match KernelAddresses::new() {
+        Ok(Some(kernel)) => (Some(kernel), None),
+        Ok(None) => (
+            None,
+            Some("the kernel hides its addresses, so kernel frames are left out".to_owned()),
+        ),
+        Err(error) => (
+            None,
+            Some(format!("/proc/kallsyms: {error}; kernel frames are left out")),
+        ),
+    };
+    (
+        kernel,
+        row(
+            "sample",
+            "kernel symbols",
+            refused,
+            "run as root, or `sudo sysctl kernel.kptr_restrict=0`",
+        ),
+    )
+}
+
+/// Checks how mappings of running processes are read.
+pub fn mapping_query() -> HookStatus {
+    let refused = match maps::kernel_has_query() {
+        Ok(true) => None,
+        Ok(false) => Some("kernel 6.11 or newer is needed".to_owned()),
+        Err(error) => Some(error.to_string()),
+    };
+    row(
+        "task",
+        "PROCMAP_QUERY",
+        refused,
+        "no action needed: falling back to the text of /proc/PID/maps",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refusal_has_a_remedy() {
+        let doctor = doctor();
+        for row in &doctor.rows {
+            println!("{row:?}");
+            assert_eq!(
+                row.refused.is_some(),
+                row.remedy.as_ref().is_some_and(|remedy| !remedy.is_empty()),
+                "{row:?}"
+            );
+        }
+        if nix::unistd::geteuid().is_root() {
+            assert_eq!(doctor.refused, None);
+        } else {
+            assert!(doctor.refused.is_some_and(|why| why.contains("sudo")));
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The machine's properties for the header of the log.
+
+use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::attach::Hooks;
+use super::terms::{Scope, Terms};
+use base::addr::Timestamp;
+use base::event::Header;
+
+/// The link text of the first pid namespace (`PROC_PID_INIT_INO` of `include/linux/proc_ns.h`).
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// Whether our pids are those that the kernel side sees.
+pub fn in_first_pid_namespace() -> bool {
+    let namespace = std::fs::read_link("/proc/self/ns/pid");
+    namespace.map_or(true, |name| name.as_os_str() == FIRST_PID_NAMESPACE)
+}
+
+/// CPUs that are online.
+pub fn cpus() -> io::Result<Vec<u32>> {
+    aya::util::online_cpus().map_err(|(path, error)| io::Error::new(error.kind(), format!("{path}: {error}")))
+}
+
+/// The number of CPUs that may ever be online, at least 1: all CPU numbers are below it.
+pub fn possible_cpus() -> u32 {
+    let cpus = aya::util::nr_cpus();
+    cpus.map_or(1, |count| u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// Memory of the machine, in bytes.
+pub fn memory() -> u64 {
+    let info = nix::sys::sysinfo::sysinfo();
+    info.map_or(0, |info| info.ram_total())
+}
+
+/// Reads a number from a file of /proc/sys; `None`: it is absent or not a number.
+pub fn setting(path: &str) -> Option<i64> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// The highest sampling rate that the kernel allows, per second.
+pub fn highest_rate() -> Option<u32> {
+    setting("/proc/sys/kernel/perf_event_max_sample_rate").and_then(|rate| u32::try_from(rate).ok())
+}
+
+/// The release and the architecture, as `uname` prints them.
+pub fn kernel() -> (String, String) {
+    let name = nix::sys::utsname::uname();
+    let text = |name: &std::ffi::OsStr| name.to_string_lossy().into_owned();
+    name.map_or_else(
+        |_| <(String, String)>::default(),
+        |name| (text(name.release()), text(name.machine())),
+    )
+}
+
+/// The running kernel's version: for `6.18.44-fc-v669`, 6.18.
+pub fn kernel_version() -> Option<(u32, u32)> {
+    version(&kernel().0)
+}
+
+/// The first two numbers of a release.
+pub fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// The random id of this boot; empty: unknown.
+pub fn boot_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    id.unwrap_or_default().trim().to_owned()
+}
+
+/// The header of a log that began at `beginning`, a moment ago.
+pub fn header(terms: &Terms, command: Vec<String>, beginning: Timestamp, cpus: &[u32], hooks: &Hooks) -> Header {
+    let (kernel, arch) = kernel();
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Header {
+        ngmi_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command,
+        start: beginning,
+        start_unix_ms: u64::try_from(unix.as_millis()).unwrap_or(u64::MAX),
+        kernel,
+        arch,
+        boot_id: boot_id(),
+        cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX),
+        sample_hz: terms.sample_hz,
+        sample_event: hooks.clock.name().to_owned(),
+        stack_copy: terms.stack_copy,
+        scope: match terms.scope {
+            Scope::Command => "command",
+            Scope::Pids(_) => "pids",
+            Scope::System => "system",
+        }
+        .to_owned(),
+        hooks: hooks.status.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        assert_eq!(version("6.18.44-fc-v669"), Some((6, 18)));
+        assert!(version("5.4.0-26").unwrap() < (5, 15) && version("5.15.1").unwrap() >= (5, 15));
+        assert_eq!(version("odd"), None);
+    }
+}

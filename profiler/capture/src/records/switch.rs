@@ -1,0 +1,87 @@
+//! Converts records of waits and file names to events.
+
+use profiler_common::switch::{
+    self, CallPath as PathRecord, FileNameHead, StackAheadHead, WAIT_HAS_FILE, WAIT_IN_CALL, WAIT_WOKEN,
+};
+use profiler_common::{RecordHeader, RecordKind};
+
+use super::{at, file, read, stacks};
+use base::addr::Timestamp;
+use base::event::{At, Call, CallPath, FileId, OpenFile, StackAhead, Wait, Waker};
+
+pub(super) fn wait(record: &[u8]) -> Option<Wait> {
+    let record = read::<switch::Wait>(record)?;
+    let at = at(&record.header);
+    Some(wait_of(at, record.header.cpu, &record.body, &record.stacks))
+}
+
+/// The system call of a wait's record, according to its flags.
+pub fn call_of(flags: u32, number: u32, arguments: [u64; 3], open: &switch::OpenFile) -> Option<Call> {
+    let open = (flags & WAIT_HAS_FILE != 0).then(|| OpenFile {
+        file: file(open.inode, open.device, open.generation),
+        mode: open.mode,
+        magic: open.magic,
+        name: open.name,
+    });
+    (flags & WAIT_IN_CALL != 0).then_some(Call {
+        number,
+        arguments,
+        file: open,
+    })
+}
+
+/// Converts a wait of the kernel side.
+pub fn wait_of(at: At, cpu: u16, body: &switch::WaitBody, place: &profiler_common::stack::Stacks) -> Wait {
+    let is = |flag| body.flags & flag != 0;
+    let call = call_of(body.flags, body.call, body.arguments, &body.file);
+    let waker = is(WAIT_WOKEN).then_some(Waker {
+        time: Timestamp(body.waker.time),
+        pid: body.waker.pid,
+        tid: body.waker.tid,
+        user: body.waker.user,
+        kernel: body.waker.kernel,
+    });
+    Wait {
+        at,
+        cpu,
+        out: Timestamp(body.out),
+        end: Timestamp(body.end),
+        off: body.off,
+        queued: body.queued,
+        longest: body.longest,
+        count: body.count.max(1),
+        state: body.state,
+        flags: body.flags,
+        call,
+        waker,
+        stacks: stacks(place, &[]).unwrap_or_default(),
+    }
+}
+
+pub(super) fn stack_ahead(record: &[u8]) -> Option<StackAhead<'_>> {
+    let head = read::<StackAheadHead>(record)?;
+    Some(StackAhead {
+        at: at(&head.header),
+        stacks: stacks(&head.stacks, record.get(size_of::<StackAheadHead>()..)?)?,
+    })
+}
+
+pub(super) fn call_path(record: &[u8]) -> Option<CallPath> {
+    let record = read::<PathRecord>(record)?;
+    Some(CallPath {
+        at: at(&record.header),
+        path: record.path.get(..record.len as usize)?.to_vec(),
+    })
+}
+
+/// A file name up to the root of its file system: the process that used the file, the file, the key that records use
+/// for this name, and its names from the last one up, each terminated by a NUL.
+pub fn file_name(record: &[u8]) -> Option<(u32, FileId, u64, &[u8])> {
+    if read::<RecordHeader>(record)?.kind != RecordKind::FileName as u16 {
+        return None;
+    }
+    let head = read::<FileNameHead>(record)?;
+    let names = record.get(size_of::<FileNameHead>()..)?.get(..head.len as usize)?;
+    let id = file(head.file.inode, head.file.device, head.file.generation);
+    Some((head.header.pid, id, head.file.name, names))
+}
