@@ -22,7 +22,6 @@ use crate::event::{Event, Header};
 use crate::fact::reduce::budget::{Budget, Collected, Collector};
 use crate::fact::reduce::merged;
 use crate::fact::replay::log::LogSource;
-use crate::fact::{FactSource, Tables, merged};
 use crate::fact::{FactSource, Tables};
 use crate::plural::counted;
 use crate::profile::gzip;
