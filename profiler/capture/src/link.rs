@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn files_that_are_held_leave_room_for_others() {
-        if !open_files::is_limited("capture::link::tests::files_that_are_held_leave_room_for_others", 64) {
+        if !open_files::is_limited("link::tests::files_that_are_held_leave_room_for_others", 64) {
             return;
         }
         let (a, b) = pair();

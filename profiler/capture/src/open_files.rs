@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_limit_is_raised_for_a_while() {
-        if !is_limited("capture::open_files::tests::the_limit_is_raised_for_a_while", 64) {
+        if !is_limited("open_files::tests::the_limit_is_raised_for_a_while", 64) {
             return;
         }
         setrlimit(Resource::RLIMIT_NOFILE, 32, 64).unwrap();
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_limit_and_its_remedy_are_named() {
-        if !is_limited("capture::open_files::tests::the_limit_and_its_remedy_are_named", 48) {
+        if !is_limited("open_files::tests::the_limit_and_its_remedy_are_named", 48) {
             return;
         }
         let all = take_all();

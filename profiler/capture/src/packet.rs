@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_message_whose_descriptor_finds_no_room_arrives_without() {
         if !is_limited(
-            "capture::packet::tests::a_message_whose_descriptor_finds_no_room_arrives_without",
+            "packet::tests::a_message_whose_descriptor_finds_no_room_arrives_without",
             64,
         ) {
             return;
