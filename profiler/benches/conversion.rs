@@ -154,7 +154,7 @@ fn unwinding(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("unwind");
     group.sample_size(10);
     group.bench_function("tables of this program", |bencher| {
-        bencher.iter(|| profiler::unwind::table::compile(&elf).unwrap());
+        bencher.iter(|| unwind::table::compile(&elf).unwrap());
     });
     let (bytes, binaries) = (copied_stacks(), Own(Arc::new(elf)));
     group.throughput(Throughput::Elements(DEPTH * 1_000));
@@ -252,12 +252,12 @@ fn profile(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("profile");
     group.sample_size(20).measurement_time(Duration::from_secs(10));
     group.bench_function("JSON", |bencher| {
-        bencher.iter(|| profiler::profile::write(&tables, &collected, &mut std::io::sink()).unwrap());
+        bencher.iter(|| profile::write(&tables, &collected, &mut std::io::sink()).unwrap());
     });
     group.bench_function("JSON, packed", |bencher| {
         bencher.iter(|| {
             let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(3));
-            profiler::profile::write(&tables, &collected, &mut packed).unwrap();
+            profile::write(&tables, &collected, &mut packed).unwrap();
             packed.finish().unwrap().len()
         });
     });

@@ -1,7 +1,8 @@
 //! Removes unreferenced stacks and frames, and renumbers the rest in the same order.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 use std::mem::take;
 
 use rustc_hash::FxHashMap;
@@ -34,13 +35,14 @@ pub fn visit_bios<'b>(bios: impl IntoIterator<Item = &'b mut BioFact>, visit: &m
 
 /// Visits the stacks in the keys of a map: `each` visits one key, which may change. Entries with equal keys are then
 /// joined.
-pub fn visit_keys<K, V>(
-    map: &mut FxHashMap<K, V>,
+pub fn visit_keys<K, V, S>(
+    map: &mut HashMap<K, V, S>,
     visit: &mut dyn Visit,
     each: impl Fn(&mut K, &mut V, &mut dyn Visit),
     join: impl Fn(&mut V, &V),
 ) where
     K: Eq + Hash + Copy,
+    S: BuildHasher + Default,
 {
     if visit.renumbers() {
         for (mut key, mut value) in take(map) {

@@ -100,6 +100,11 @@ impl<T: Row> Sorted<T> {
         self.len
     }
 
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Whether the maximum number of rows is reached.
     pub fn is_full(&self) -> bool {
         self.len == u32::MAX
@@ -198,9 +203,23 @@ impl<T: Row> Ordered<'_, T> {
         self.rows.len() as usize
     }
 
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Iterates over all rows from the first; can be called repeatedly.
     pub fn iter(&self) -> Merge<'_, T> {
         Merge::new(self.rows, &self.order)
+    }
+}
+
+impl<'r, T: Row> IntoIterator for &'r Ordered<'_, T> {
+    type Item = T;
+    type IntoIter = Merge<'r, T>;
+
+    fn into_iter(self) -> Merge<'r, T> {
+        self.iter()
     }
 }
 

@@ -130,7 +130,7 @@ impl Views<'_> {
     }
 
     fn samples(&self, facts: &Facts, sums: &mut Sums) {
-        for sample in facts.samples.ordered().iter() {
+        for sample in &facts.samples.ordered() {
             let function = self.faults.functions.innermost(sample.stack());
             let module = function.and_then(|id| self.faults.functions.get(id)?.module);
             let phase = self.phase(sample.thread(), sample.time());
