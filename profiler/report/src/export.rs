@@ -27,7 +27,7 @@ pub enum Cell<'a> {
 impl<'a> Cell<'a> {
     /// A name, or [`Self::None`].
     pub fn text(text: Option<&'a str>) -> Self {
-        text.map_or(Self::None, |text| Self::Text(text.into()))
+        text.into()
     }
 
     /// A number, or [`Self::None`] if it is unknown.
@@ -37,9 +37,53 @@ impl<'a> Cell<'a> {
 
     /// A time in ns, or [`Self::None`] if it is unknown.
     pub fn time(time: Option<Duration>) -> Self {
-        Self::number(time.map(ns))
+        time.into()
     }
 }
+
+macro_rules! from {
+    ($($type:ty, $value:ident => $cell:expr;)*) => {
+        $(impl<'a> From<$type> for Cell<'a> {
+            fn from($value: $type) -> Self {
+                $cell
+            }
+        })*
+    };
+}
+
+from! {
+    u64, number => Self::Number(number);
+    u32, number => Self::Number(number.into());
+    Duration, time => Self::Number(ns(time));
+    bool, flag => Self::Flag(flag);
+    &'a str, text => Self::Text(text.into());
+    String, text => Self::Text(text.into());
+    Cow<'a, str>, text => Self::Text(text);
+}
+
+impl<T: Into<Self>> From<Option<T>> for Cell<'_> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::None, Into::into)
+    }
+}
+
+/// Defines the columns of exported rows, a line per column: its name, its type, and its value in a row.
+macro_rules! columns {
+    ($(#[$doc:meta])* $vis:vis fn $name:ident<$life:lifetime>($row:ident: $type:ty);
+     $($column:literal: $kind:ident = $value:expr;)*) => {
+        /// Column names in order; new columns are appended.
+        pub const COLUMNS: [&str; [$($column),*].len()] = [$($column),*];
+
+        /// Type of each column.
+        pub const TYPES: [crate::export::Type; COLUMNS.len()] = [$(crate::export::Type::$kind),*];
+
+        $(#[$doc])*
+        $vis fn $name<$life>($row: $type) -> [crate::export::Cell<$life>; COLUMNS.len()] {
+            [$($value.into()),*]
+        }
+    };
+}
+pub(crate) use columns;
 
 /// The type of a column's cells; any cell may also be [`Cell::None`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,25 +116,14 @@ pub enum Form {
     JsonLines,
 }
 
-impl Form {
-    /// The format that `--csv` or `--ndjson` selects, if either is set.
-    pub fn asked_for(csv: bool, ndjson: bool) -> Option<Self> {
-        match (csv, ndjson) {
-            (true, _) => Some(Self::Csv),
-            (_, true) => Some(Self::JsonLines),
-            _ => None,
-        }
-    }
-}
-
 /// A writer of rows.
-pub struct Rows<'o, W> {
+pub struct RowWriter<'o, W> {
     out: &'o mut W,
     form: Form,
     columns: &'static [&'static str],
 }
 
-impl<'o, W: Write> Rows<'o, W> {
+impl<'o, W: Write> RowWriter<'o, W> {
     /// Starts the output; CSV begins with the column names.
     ///
     /// # Errors

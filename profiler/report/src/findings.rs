@@ -85,8 +85,7 @@ impl Finding {
     /// The complete text, wrapped to lines.
     pub fn lines(&self) -> Vec<String> {
         let words = format!("{}; {}", self.words, self.remedy);
-        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-        super::text::wrapped(&format!("{:<8}", self.head()), &words, " ")
+        super::text::wrapped_words(&format!("{:<8}", self.head()), &words)
     }
 }
 

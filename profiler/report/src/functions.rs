@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::grid::GroupName;
 use fact::{FrameId, Location, ModuleId, StackId, Tables, place_of_nameless, upwards};
 
 /// Marks a missing id.
@@ -107,6 +108,16 @@ impl Functions {
     pub fn innermost(&self, stack: Option<StackId>) -> Option<FunctionId> {
         let id = *self.innermost.get(stack?.index())?;
         (id != NONE).then_some(FunctionId(id))
+    }
+
+    /// Names the row of a function.
+    pub(crate) fn group_name(&self, tables: &Tables, id: Option<FunctionId>) -> GroupName {
+        let function = id.and_then(|id| self.get(id));
+        let module = function.and_then(|function| Some(tables.module_name(function.module?).to_owned()));
+        let name = function.map(|function| function.name.clone());
+        GroupName::new(name.as_deref().unwrap_or("(no function of the program)"))
+            .field("function", name)
+            .field("module", module)
     }
 
     /// Looks up a function by its id.

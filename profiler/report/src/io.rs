@@ -1,17 +1,17 @@
 //! Block I/O reports: collects requests, selects and names them, and summarizes them in tables or exports one row per request.
 
-pub mod devices;
+mod devices;
 pub mod export;
-pub mod files;
+mod files;
 mod kept;
-pub mod report;
-pub mod rows;
-pub mod select;
+mod report;
+mod rows;
+pub(crate) mod select;
 pub mod tally;
 pub mod text;
 mod text_devices;
-pub mod view;
-pub mod warn;
+pub(crate) mod view;
+mod warn;
 
 pub use report::IoReport;
 pub use rows::{Asked, Facts};

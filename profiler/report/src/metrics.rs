@@ -141,6 +141,11 @@ impl Metric {
         }
     }
 
+    /// Formats a value for a column: zero has no unit.
+    pub(crate) fn cell(self, value: u64) -> String {
+        if value == 0 { "0".to_owned() } else { self.show(value) }
+    }
+
     /// Whether the metric is time in which a thread had nothing to do rather than being blocked.
     pub fn is_idle(self) -> bool {
         matches!(self, Self::Wait(reason) if reason.is_idle())

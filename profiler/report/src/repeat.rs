@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
+use super::grid::{Column, Grid};
 use super::metrics::{By, Metric, Metrics, Place, median};
 use super::text::{bytes, count, fit, percent, warning, write_lines};
 use fact::WaitReason;
@@ -112,6 +113,17 @@ pub struct Spread {
     pub each: Vec<u64>,
 }
 
+const SPREADS: Grid<Spread> = Grid {
+    name: 16,
+    gap: 1,
+    columns: &[
+        Column("median", 12, |of, _| of.metric.cell(of.median)),
+        Column("min", 12, |of, _| of.metric.cell(of.min)),
+        Column("max", 12, |of, _| of.metric.cell(of.max)),
+        Column("spread", 10, |of, _| percent(of.max - of.min, of.median)),
+    ],
+};
+
 /// A run whose wall time deviates from the others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Outlier {
@@ -183,28 +195,14 @@ impl Repeated {
     /// # Errors
     /// Errors of the output.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        let bold = anstyle::Style::new().bold();
         let all = match (self.runs.len(), self.asked as usize) {
             (done, asked) if done == asked => format!("{done} runs"),
             (done, asked) => format!("{done} of {asked} runs"),
         };
         writeln!(out, "{all} of {}", fit(&self.command.join(" "), 60))?;
-        writeln!(
-            out,
-            "{bold}{:<16} {:>12} {:>12} {:>12} {:>10}{bold:#}",
-            "", "median", "min", "max", "spread"
-        )?;
+        writeln!(out, "{}", SPREADS.head(""))?;
         for spread in self.spreads.iter().filter(|spread| SHOWN.contains(&spread.metric)) {
-            let show = |value| {
-                if value == 0 {
-                    "0".to_owned()
-                } else {
-                    spread.metric.show(value)
-                }
-            };
-            let (name, part) = (spread.metric.words(), percent(spread.max - spread.min, spread.median));
-            let [median, min, max] = [spread.median, spread.min, spread.max].map(show);
-            writeln!(out, "{name:<16} {median:>12} {min:>12} {max:>12} {part:>10}")?;
+            writeln!(out, "{}", SPREADS.row(&spread.metric.words(), spread, spread))?;
         }
         if let Some(line) = self.cache() {
             writeln!(out, "{line}")?;

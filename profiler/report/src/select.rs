@@ -2,8 +2,103 @@
 
 use std::time::Duration;
 
-use super::functions::Functions;
-use fact::{MappedFile, Tables};
+use super::functions::{FunctionId, Functions};
+use base::addr::Timestamp;
+use fact::fault::FaultClass;
+use fact::request::Operation;
+use fact::{MappedFile, StackId, Tables, Thread, ThreadId, WaitReason};
+
+/// The user's filter options, of which each report uses those that its events have. An event must match one value of each
+/// condition that is set; an empty list selects everything.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Selection {
+    /// Paths, base names or patterns of files.
+    pub files: Vec<String>,
+    /// IDs, names or patterns of processes.
+    pub processes: Vec<String>,
+    /// IDs, names or patterns of threads.
+    pub threads: Vec<String>,
+    /// Names or patterns of the functions that events are attributed to.
+    pub functions: Vec<String>,
+    /// Names or patterns of functions anywhere in the stack.
+    pub under: Vec<String>,
+    /// Earliest start, since the start of the recording (inclusive).
+    pub from: Option<Duration>,
+    /// Latest start, since the start of the recording (exclusive).
+    pub to: Option<Duration>,
+    /// Classes of faults.
+    pub classes: Vec<FaultClass>,
+    /// Only faults that the kernel counts as major.
+    pub major: bool,
+    /// Only faults that waited for a read.
+    pub waited: bool,
+    /// Reasons of waits.
+    pub reasons: Vec<WaitReason>,
+    /// Minimum duration of waits; the average, for a row that represents several waits.
+    pub at_least: Duration,
+    /// Names or patterns of devices.
+    pub devices: Vec<String>,
+    /// Operations of requests.
+    pub operations: Vec<Operation>,
+}
+
+/// The conditions that events of every kind share, resolved against the tables of a recording.
+#[derive(Debug, Default)]
+pub(crate) struct EventFilter {
+    threads: Wanted,
+    functions: Wanted,
+    stacks: Wanted,
+    pub(crate) span: Span,
+}
+
+impl EventFilter {
+    /// Resolves names.
+    ///
+    /// # Errors
+    /// If nothing in the recording matches a name, which is probably a typo.
+    pub(crate) fn new(names: Names<'_>, selection: &Selection) -> Result<Self, SelectError> {
+        let processes = names.processes(&selection.processes)?;
+        let threads = names.threads(&selection.threads)?;
+        let both = |(index, thread): (usize, &Thread)| {
+            takes(processes.as_deref(), Some(thread.process.index())) && takes(threads.as_deref(), Some(index))
+        };
+        let threads = (processes.is_some() || threads.is_some())
+            .then(|| names.tables.threads.iter().enumerate().map(both).collect());
+        Self::of_threads(names, selection, threads)
+    }
+
+    /// Resolves the names of functions, for threads that are resolved already.
+    pub(crate) fn of_threads(names: Names<'_>, selection: &Selection, threads: Wanted) -> Result<Self, SelectError> {
+        Ok(Self {
+            threads,
+            functions: names.functions(&selection.functions)?,
+            stacks: names.under(&selection.under)?,
+            span: Span::new(selection.from, selection.to),
+        })
+    }
+
+    /// Whether the filter includes an event that began at this time.
+    pub(crate) fn has_time(&self, tables: &Tables, start: Timestamp) -> bool {
+        self.span.has(start.since(tables.recording.start))
+    }
+
+    /// Whether the filter includes an event of this thread.
+    pub(crate) fn has_thread(&self, thread: ThreadId) -> bool {
+        takes(self.threads.as_deref(), Some(thread.index()))
+    }
+
+    /// Whether the filter includes an event with this stack, which is attributed to `function`.
+    pub(crate) fn has_stack(&self, stack: Option<StackId>, function: impl FnOnce() -> Option<FunctionId>) -> bool {
+        let function = || function().map(|FunctionId(id)| id as usize);
+        takes(self.stacks.as_deref(), stack.map(StackId::index))
+            && (self.functions.is_none() || takes(self.functions.as_deref(), function()))
+    }
+
+    /// Whether the filter depends on the thread or the stack of an event.
+    pub(crate) fn has_names(&self) -> bool {
+        self.threads.is_some() || self.functions.is_some() || self.stacks.is_some()
+    }
+}
 
 /// A pattern matches nothing in the recording.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

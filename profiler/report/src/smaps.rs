@@ -2,6 +2,7 @@
 //! of a recording.
 
 pub mod known;
+pub mod known_rows;
 pub mod pages;
 pub mod parse;
 pub mod report;

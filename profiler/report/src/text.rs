@@ -1,5 +1,7 @@
 //! Text for terminals: numbers with units, and untrusted names, truncated and escaped.
 
+use unicode_width::UnicodeWidthChar as _;
+
 pub use base::plural::count;
 
 /// Width of a terminal in columns.
@@ -129,6 +131,12 @@ pub fn wrapped(head: &str, items: &[String], separator: &str) -> Vec<String> {
     lines
 }
 
+/// A sentence after a heading, wrapped over as many lines as needed.
+pub(crate) fn wrapped_words(head: &str, sentence: &str) -> Vec<String> {
+    let words: Vec<String> = sentence.split(' ').map(str::to_owned).collect();
+    wrapped(head, &words, " ")
+}
+
 /// Writes lines, each with a newline.
 ///
 /// # Errors
@@ -149,18 +157,20 @@ pub fn warning(text: &str) -> Vec<String> {
     styled.collect()
 }
 
-/// Upper bound of the columns that a text occupies.
+/// Columns that a text occupies.
 pub fn columns(text: &str) -> usize {
     text.chars().map(columns_of).sum()
 }
 
-/// From Hangul on, characters may be two columns wide; combining characters count as well.
+/// Columns that a character occupies. A terminal may print one that only modifies others separately, so it counts as well.
 fn columns_of(c: char) -> usize {
-    if ('\u{1100}'..'\u{2000}').contains(&c) || c >= '\u{2e80}' && c != '\u{fffd}' {
-        2
-    } else {
-        1
-    }
+    c.width().unwrap_or(1).max(1)
+}
+
+/// Bold text.
+pub(crate) fn bold(text: &str) -> String {
+    let bold = anstyle::Style::new().bold();
+    format!("{bold}{text}{bold:#}")
 }
 
 /// Whether a terminal would interpret the character.
@@ -192,6 +202,15 @@ pub fn bytes(bytes: u64) -> String {
         1_000..1_000_000 => format!("{} kB", three_digits(value / 1e3)),
         1_000_000..1_000_000_000 => format!("{} MB", three_digits(value / 1e6)),
         _ => format!("{} GB", three_digits(value / 1e9)),
+    }
+}
+
+/// Formats bytes for a column: `34.5 MB`, `5 B`, `0`.
+pub(crate) fn size(sum: u64) -> String {
+    match sum {
+        0 => "0".to_owned(),
+        1..1000 => format!("{sum} B"),
+        _ => bytes(sum),
     }
 }
 
@@ -274,6 +293,8 @@ mod tests {
         assert_eq!(fit("abcdef", 4), "abc…");
         assert_eq!(fit("🦀🦀🦀", 4), "🦀…");
         assert_eq!(fit("abc", 0), "");
+        assert_eq!(columns("ἀρχή"), 4, "only characters that are wide take two columns");
+        assert_eq!(columns("漢字"), 4);
     }
 
     #[test]

@@ -1,16 +1,16 @@
 //! Wait reports: collects waits as compact rows, selects and names them, and summarizes them in tables or exports one row per
 //! wait.
 
-pub mod causes;
+mod causes;
 pub mod export;
-pub mod report;
-pub mod rows;
-pub mod select;
+mod report;
+mod rows;
+mod select;
 pub mod tally;
 pub mod text;
-pub mod view;
+pub(crate) mod view;
 
 pub use report::WaitReport;
-pub use rows::{Facts, Rows};
+pub use rows::Facts;
 pub use select::{Selection, Selector};
 pub use view::View;

@@ -2,6 +2,7 @@
 
 mod check;
 mod diff;
+mod events;
 mod export;
 mod faults;
 mod file;
@@ -23,6 +24,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use self::check::Check;
 pub use self::diff::Diff;
+pub(crate) use self::events::OutputFormat;
+pub use self::events::{EventFilters, EventOutput};
 pub use self::export::{Export, ExportFormat};
 pub use self::faults::Faults;
 pub use self::internal::{CaptureArgs, ExecArgs, Inherited, OpenArgs};

@@ -8,11 +8,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use super::args::Check;
-use super::output::{to_file_or_stdout, to_stdout};
+use super::output::{print_json, print_styled, to_file_or_stdout, to_stdout};
 use super::runs;
 use crate::report::check::budget::MAX_BYTES;
 use crate::report::check::{Allowance, Budget, github, judge, junit, text};
-use crate::report::export;
 
 pub fn run(args: &Check) -> Result<ExitCode> {
     let mut budget = match &args.budget {
@@ -37,9 +36,9 @@ pub fn run(args: &Check) -> Result<ExitCode> {
         to_file_or_stdout(Some(path), |mut out| junit::write(&mut out, &judgement))?;
     }
     if args.json {
-        to_stdout(&mut io::stdout().lock(), |out| export::json(out, &judgement))?;
+        print_json(&judgement)?;
     } else {
-        to_stdout(&mut anstream::stdout(), |out| text::write(out, &judgement))?;
+        print_styled(|mut out| text::write(&mut out, &judgement))?;
     }
     if args.github {
         let budget = args.budget.as_deref().map(Path::to_string_lossy);

@@ -1,18 +1,16 @@
 //! `ngmi diff`: compares two recordings, or two sets of them.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
 use super::args::Diff as Args;
-use super::output::to_stdout;
+use super::output::{print_json, print_styled};
 use super::{runs, source};
 use crate::profile::{Difference, Weights, gzip};
 use crate::record::spool::Output;
 use crate::report::diff::{Diff, text};
-use crate::report::export;
 use crate::terminal::tell;
 
 pub fn run(args: &Args) -> Result<ExitCode> {
@@ -23,12 +21,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         write_profile(profile, before, after)?;
     }
     if args.json {
-        return to_stdout(&mut io::stdout().lock(), |out| export::json(out, &diff));
+        return print_json(&diff);
     }
     let (a, b) = (name(before), name(after));
-    to_stdout(&mut anstream::stdout(), |out| {
-        text::write(out, &diff, (&a, &b), args.top)
-    })
+    print_styled(|mut out| text::write(&mut out, &diff, (&a, &b), args.top))
 }
 
 /// The two sets of inputs to compare: before and after.

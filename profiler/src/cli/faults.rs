@@ -1,24 +1,19 @@
 //! `ngmi faults`: prints the page faults of a recording as tables, as a list, or as rows for other
 //! programs.
 
-use std::io;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 
-use source::Kind;
-
 use super::args::Faults;
+use super::events::{print, with_scratch};
 use super::explorer;
 use super::missing::About;
-use super::output::to_stdout;
-use super::scratch::Scratch;
-use super::source;
+use super::source::{self, Kind};
 use crate::fact::{Recording, Tables};
-use crate::report::export::{self, Form, Rows};
 use crate::report::faults::export::{COLUMNS, Exporter};
-use crate::report::faults::{Facts, FaultReport, Selection, Selector, View};
+use crate::report::faults::{Facts, FaultReport, Selector, View, list, text};
+use crate::report::select::Selection;
 
 pub const FAULTS: About = About {
     name: "faults",
@@ -28,55 +23,41 @@ pub const FAULTS: About = About {
     not_asked_for: "; record them with `ngmi record --faults all -- COMMAND`",
 };
 
-pub fn run(mut args: Faults) -> Result<ExitCode> {
-    if let Some(html) = args.html.take() {
-        return explorer::page(&args.input.clone(), &html, &Selection::try_from(args)?);
+pub fn run(args: &Faults) -> Result<ExitCode> {
+    let selection = Selection {
+        classes: args.classes.clone(),
+        major: args.major,
+        waited: args.waited,
+        ..args.filters.selection()?
+    };
+    if let Some(html) = &args.html {
+        return explorer::page(&args.input, html, &selection);
     }
-    let scratch = Scratch::new();
-    let code = show(args, &scratch)?;
-    scratch.was_whole()?;
-    Ok(code)
-}
-
-fn show(args: Faults, scratch: &Arc<Scratch>) -> Result<ExitCode> {
-    let input = args.input.clone();
-    let top = args.top;
-    let (list, csv, json, ndjson) = (args.list, args.csv, args.json, args.ndjson);
-    let selection = Selection::try_from(args)?;
-    let mut facts = Facts::beyond_memory(&scratch.rows());
-    let (tables, kind) = source::read(&input, &mut facts)?;
-    facts.is_without_mappings = kind == Kind::Profile;
-    if facts.rows.is_empty() {
-        bail!(
-            "{} contains no page faults{}",
-            input.display(),
-            why_none(&tables.recording)
-        );
-    }
-    warn_of_budget(&tables, facts.rows.len() as u64);
-    let view = View::new(&tables, &facts);
-    let selector = Selector::new(&view, &selection).with_context(|| input.display().to_string())?;
-    let selected = view.faults().filter(|fault| selector.takes(&view, fault));
-    if let Some(form) = Form::asked_for(csv, ndjson) {
-        let mut exporter = Exporter::new(&view);
-        return to_stdout(&mut io::stdout().lock(), |out| {
-            let mut rows = Rows::begin(out, form, &COLUMNS)?;
-            selected
-                .into_iter()
-                .try_for_each(|fault| rows.row(&exporter.row(&fault)))
-        });
-    }
-    if list {
-        return to_stdout(&mut anstream::stdout(), |out| {
-            report::faults::list::write(out, &view, &selector)
-        });
-    }
-    let report = FaultReport::new(&view, &selector);
-    if json {
-        return to_stdout(&mut io::stdout().lock(), |out| export::json(out, &report));
-    }
-    to_stdout(&mut anstream::stdout(), |out| {
-        report::faults::text::write(out, &report, top)
+    let input = args.input.display();
+    with_scratch(|scratch| {
+        let mut facts = Facts::beyond_memory(&scratch.rows());
+        let (tables, kind) = source::read(&args.input, &mut facts)?;
+        facts.is_without_mappings = kind == Kind::Profile;
+        if facts.rows.is_empty() {
+            bail!("{input} contains no page faults{}", why_none(&tables.recording));
+        }
+        warn_of_budget(&tables, facts.rows.len() as u64);
+        let view = View::new(&tables, &facts);
+        let selector = Selector::new(&view, &selection).with_context(|| input.to_string())?;
+        print(
+            args.output.format(),
+            &COLUMNS,
+            |rows| {
+                let mut exporter = Exporter::new(&view);
+                let mut selected = view.faults().filter(|fault| selector.takes(&view, fault));
+                selected.try_for_each(|fault| rows.row(&exporter.row(&fault)))
+            },
+            || (!args.list).then(|| FaultReport::new(&view, &selector)),
+            |mut out, report| match report {
+                Some(report) => text::write(&mut out, report, args.output.top),
+                None => list::write(&mut out, &view, &selector),
+            },
+        )
     })
 }
 

@@ -1,20 +1,16 @@
 //! `ngmi io`: prints the block requests of a recording as tables, or as rows for other programs.
 
-use std::io;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 
 use super::args::Io;
+use super::events::{print, with_scratch};
 use super::missing::About;
-use super::output::to_stdout;
-use super::scratch::Scratch;
 use super::source;
-use super::span::times;
-use crate::report::export::{self, Form, Rows};
 use crate::report::io::export::{COLUMNS, row};
-use crate::report::io::{Facts, IoReport, Selection, Selector, View, text};
+use crate::report::io::{Facts, IoReport, Selector, View, text};
+use crate::report::select::Selection;
 
 pub const REQUESTS: About = About {
     name: "requests",
@@ -24,61 +20,34 @@ pub const REQUESTS: About = About {
     not_asked_for: ": block I/O was not traced; record again with this version of ngmi",
 };
 
-pub fn run(args: Io) -> Result<ExitCode> {
-    let scratch = Scratch::new();
-    let code = show(args, &scratch)?;
-    scratch.was_whole()?;
-    Ok(code)
-}
-
-fn show(args: Io, scratch: &Arc<Scratch>) -> Result<ExitCode> {
-    let input = args.input.clone();
-    let top = args.top;
-    let (csv, json, ndjson) = (args.csv, args.json, args.ndjson);
-    let selection = Selection::try_from(args)?;
-    let mut facts = Facts::beyond_memory(&scratch.rows());
-    let (tables, _) = source::read(&input, &mut facts)?;
-    if facts.is_empty() {
-        bail!(
-            "{} contains no block requests{}",
-            input.display(),
-            REQUESTS.why_none(&tables.recording, tables.recording.requests_seen)
-        );
-    }
-    REQUESTS.warn_of_budget(facts.len() as u64, tables.recording.requests_seen);
-    let view = View::new(&tables, &facts);
-    let selector = Selector::new(&view, &selection).with_context(|| input.display().to_string())?;
-    if let Some(form) = Form::asked_for(csv, ndjson) {
-        let mut requests = view
-            .requests()
-            .filter_map(|mut asked| selector.narrows(&view, &mut asked).then_some(asked));
-        return to_stdout(&mut io::stdout().lock(), |out| {
-            let mut rows = Rows::begin(out, form, &COLUMNS)?;
-            requests.try_for_each(|asked| rows.row(&row(&view, &asked)))
-        });
-    }
-    let report = IoReport::new(&view, &selector);
-    if json {
-        return to_stdout(&mut io::stdout().lock(), |out| export::json(out, &report));
-    }
-    to_stdout(&mut anstream::stdout(), |out| text::write(out, &report, top))
-}
-
-impl TryFrom<Io> for Selection {
-    type Error = anyhow::Error;
-
-    fn try_from(args: Io) -> Result<Self> {
-        let (from, to) = times(args.from, args.to)?;
-        Ok(Self {
-            devices: args.devices,
-            files: args.files,
-            processes: args.processes,
-            threads: args.threads,
-            functions: args.functions,
-            under: args.under,
-            operations: args.operations,
-            from,
-            to,
-        })
-    }
+pub fn run(args: &Io) -> Result<ExitCode> {
+    let selection = Selection {
+        devices: args.devices.clone(),
+        operations: args.operations.clone(),
+        ..args.filters.selection()?
+    };
+    let input = args.input.display();
+    with_scratch(|scratch| {
+        let mut facts = Facts::beyond_memory(&scratch.rows());
+        let (tables, _) = source::read(&args.input, &mut facts)?;
+        let seen = tables.recording.requests_seen;
+        if facts.is_empty() {
+            let why = REQUESTS.why_none(&tables.recording, seen);
+            bail!("{input} contains no block requests{why}");
+        }
+        REQUESTS.warn_of_budget(facts.len() as u64, seen);
+        let view = View::new(&tables, &facts);
+        let selector = Selector::new(&view, &selection).with_context(|| input.to_string())?;
+        print(
+            args.output.format(),
+            &COLUMNS,
+            |rows| {
+                let all = view.requests();
+                let mut selected = all.filter_map(|mut asked| selector.narrows(&view, &mut asked).then_some(asked));
+                selected.try_for_each(|asked| rows.row(&row(&view, &asked)))
+            },
+            || IoReport::new(&view, &selector),
+            |mut out, report| text::write(&mut out, report, args.output.top),
+        )
+    })
 }

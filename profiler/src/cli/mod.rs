@@ -5,6 +5,7 @@ mod check;
 mod convert;
 mod diff;
 mod doctor;
+mod events;
 pub mod explorer;
 mod export;
 mod faults;
@@ -68,7 +69,7 @@ fn run(verb: Action) -> anyhow::Result<ExitCode> {
         Action::Convert(convert) => convert::run(convert),
         Action::Load(load) => load::run(&load),
         Action::Share(args) => share::run(&args),
-        Action::Trim(args) => trim::run(args),
+        Action::Trim(args) => trim::run(&args),
         Action::Export(args) => export::run(args),
         Action::Completions { shell } => {
             let mut script = Vec::new();
@@ -85,9 +86,9 @@ fn run(verb: Action) -> anyhow::Result<ExitCode> {
         Action::Lint(args) => lint::run(&args),
         Action::Maps(args) => maps::run(&args),
         Action::Smaps(args) => smaps::run(&args),
-        Action::Faults(args) => faults::run(args),
-        Action::Io(args) => io::run(args),
-        Action::Waits(args) => waits::run(args),
+        Action::Faults(args) => faults::run(&args),
+        Action::Io(args) => io::run(&args),
+        Action::Waits(args) => waits::run(&args),
         Action::Order(args) => order::run(&args),
         Action::Preload(args) => preload::run(args),
         Action::Check(args) => check::run(&args),

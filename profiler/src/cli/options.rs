@@ -9,11 +9,9 @@ use anyhow::{Result, bail};
 pub use self::quantities::in_seconds;
 use self::quantities::{number, off_cpu, seconds};
 use super::args;
-use super::span::times;
 use crate::capture::disks::BlockMode;
 use crate::capture::faults::{FaultMode, FaultSource, Faults};
 use crate::record::options::{PageCache, RATE_LIMIT, RecordOptions, ResultOptions, STACK_COPY_LIMIT, Target, Wanted};
-use crate::report::faults::Selection;
 
 impl TryFrom<args::Record> for RecordOptions {
     type Error = anyhow::Error;
@@ -123,26 +121,6 @@ fn page_cache(cold: Option<args::Cold>, warm: bool, also: Vec<PathBuf>, target: 
         bail!("--cold and --warm require a command: running processes have their files in memory already");
     }
     Ok(Some(PageCache { wanted, also }))
-}
-
-impl TryFrom<args::Faults> for Selection {
-    type Error = anyhow::Error;
-
-    fn try_from(args: args::Faults) -> Result<Self> {
-        let (from, to) = times(args.from, args.to)?;
-        Ok(Self {
-            files: args.files,
-            processes: args.processes,
-            threads: args.threads,
-            classes: args.classes,
-            functions: args.functions,
-            under: args.under,
-            from,
-            to,
-            major: args.major,
-            waited: args.waited,
-        })
-    }
 }
 
 fn checked_pids(mut pids: Vec<u32>) -> Result<Vec<u32>> {

@@ -2,7 +2,6 @@
 //! savings.
 
 use std::fs::{self, File};
-use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -10,13 +9,12 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use symbols::elf::ElfFile;
 
 use super::args::Order;
-use super::output::{file_of, to_file_or_stdout, to_stdout};
+use super::output::{file_of, print_json, to_file_or_stdout};
 use super::source;
 use crate::event::EXACT_TOUCH;
 use crate::fact::{MappedFileId, ModuleId, Recording, Tables};
 use crate::plural::counted;
 use crate::record::cache::evict::open_regular;
-use crate::report::export;
 use crate::report::order::touch::{Chosen, ambiguous};
 use crate::report::order::{Layout, Touches, format, text};
 use crate::report::select::glob;
@@ -53,7 +51,7 @@ pub fn run(args: &Order) -> Result<ExitCode> {
         format::write(&mut out, args.format, &functions, &touched)
     })?;
     if args.json {
-        return to_stdout(&mut io::stdout().lock(), |out| export::json(out, &prediction));
+        return print_json(&prediction);
     }
     for line in text::lines(&prediction, &shown) {
         say(line);

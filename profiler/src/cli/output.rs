@@ -5,8 +5,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use serde::Serialize;
 
 use crate::record::spool::Output;
+use crate::report::export::json;
 
 /// Size of the output buffer in bytes.
 const BUFFER: usize = 1 << 17;
@@ -21,6 +23,16 @@ pub fn to_stdout<W: Write>(
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write to standard output"),
         _ => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Prints a report as JSON.
+pub fn print_json(report: &impl Serialize) -> Result<ExitCode> {
+    to_stdout(&mut io::stdout().lock(), |out| json(out, report))
+}
+
+/// Prints text with styles, which are removed unless standard output is a terminal.
+pub fn print_styled(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<ExitCode> {
+    to_stdout(&mut anstream::stdout(), |out| write(out))
 }
 
 /// The requested file; `None`: standard output, also for `-`.

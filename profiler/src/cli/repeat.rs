@@ -18,14 +18,13 @@ use nix::sys::socket::SockType;
 use nix::unistd::Pid;
 
 use super::args::Record;
-use super::output::to_stdout;
+use super::output::{print_json, to_stdout};
 use super::runs::{self, MOST};
 use crate::capture::link::inherited;
 use crate::record::Outcome;
 use crate::record::command::exit_code;
 use crate::record::privilege::joint;
 use crate::record::watch::{Happening, Watch};
-use crate::report::export;
 use crate::report::repeat::{Repeated, Run};
 use crate::terminal::tell;
 
@@ -89,7 +88,7 @@ fn conclude(args: &Record, asked: u32, done: Vec<Run>) -> Result<()> {
         .collect();
     let repeated = Repeated::new(command, asked, done);
     if args.result.json {
-        return to_stdout(&mut io::stdout().lock(), |out| export::json(out, &repeated)).map(drop);
+        return print_json(&repeated).map(drop);
     }
     if repeated.runs.is_empty() {
         return Ok(());

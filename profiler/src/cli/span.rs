@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail};
 use super::options::in_seconds;
 
 /// Parses `--from` and `--to`.
-pub fn times(from: Option<String>, to: Option<String>) -> Result<(Option<Duration>, Option<Duration>)> {
-    let time = |text: Option<String>, option| text.map(|text| moment(&text, option)).transpose();
+pub fn times(from: Option<&str>, to: Option<&str>) -> Result<(Option<Duration>, Option<Duration>)> {
+    let time = |text: Option<&str>, option| text.map(|text| moment(text, option)).transpose();
     let (from, to) = (time(from, "--from")?, time(to, "--to")?);
     if let (Some(from), Some(to)) = (from, to)
         && from >= to

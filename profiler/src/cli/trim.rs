@@ -23,8 +23,8 @@ const WORDS: Words = Words {
     of: "samples",
 };
 
-pub fn run(args: Trim) -> Result<ExitCode> {
-    let (from, to) = times(args.from, args.to)?;
+pub fn run(args: &Trim) -> Result<ExitCode> {
+    let (from, to) = times(args.from.as_deref(), args.to.as_deref())?;
     if from.is_none() && to.is_none() && args.processes.is_empty() {
         bail!("nothing to trim: select what to keep with --from, --to (seconds) or --process");
     }

@@ -1,21 +1,18 @@
 //! `ngmi waits`: prints the waits of a recording as tables, or as rows for other programs.
 
-use std::io;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 
 use super::args::Waits;
+use super::events::{print, with_scratch};
 use super::missing::About;
-use super::output::to_stdout;
-use super::scratch::Scratch;
 use super::source;
-use super::span::{moment, times};
+use super::span::moment;
 use crate::fact::Recording;
-use crate::report::export::{self, Form, Rows};
+use crate::report::select::Selection;
 use crate::report::waits::export::{COLUMNS, Exporter};
-use crate::report::waits::{Facts, Selection, Selector, View, WaitReport, text};
+use crate::report::waits::{Facts, Selector, View, WaitReport, text};
 
 pub const WAITS: About = About {
     name: "waits",
@@ -26,64 +23,41 @@ pub const WAITS: About = About {
     not_asked_for: "; record them with `ngmi record --off-cpu all -- COMMAND`",
 };
 
-pub fn run(args: Waits) -> Result<ExitCode> {
-    let scratch = Scratch::new();
-    let code = show(args, &scratch)?;
-    scratch.was_whole()?;
-    Ok(code)
+pub fn run(args: &Waits) -> Result<ExitCode> {
+    let selection = selection(args)?;
+    let input = args.input.display();
+    with_scratch(|scratch| {
+        let mut facts = Facts::beyond_memory(&scratch.rows());
+        let (tables, _) = source::read(&args.input, &mut facts)?;
+        if facts.rows.is_empty() {
+            let why = WAITS.why_none(&tables.recording, tables.recording.waits_seen);
+            bail!("{input} contains no waits{why}");
+        }
+        warn_of_budget(&tables.recording);
+        let view = View::new(&tables, &facts);
+        let selector = Selector::new(&view, &selection).with_context(|| input.to_string())?;
+        print(
+            args.output.format(),
+            &COLUMNS,
+            |rows| {
+                let mut exporter = Exporter::new(&view);
+                let mut selected = view.waits().filter(|wait| selector.takes(&view, wait));
+                selected.try_for_each(|wait| rows.row(&exporter.row(&wait)))
+            },
+            || WaitReport::new(&view, &selector),
+            |mut out, report| text::write(&mut out, report, args.output.top, args.stacks),
+        )
+    })
 }
 
-fn show(args: Waits, scratch: &Arc<Scratch>) -> Result<ExitCode> {
-    let input = args.input.clone();
-    let (top, stacks) = (args.top, args.stacks);
-    let (csv, json, ndjson) = (args.csv, args.json, args.ndjson);
-    let selection = Selection::try_from(args)?;
-    let mut facts = Facts::beyond_memory(&scratch.rows());
-    let (tables, _) = source::read(&input, &mut facts)?;
-    if facts.rows.is_empty() {
-        let why = WAITS.why_none(&tables.recording, tables.recording.waits_seen);
-        bail!("{} contains no waits{why}", input.display());
-    }
-    warn_of_budget(&tables.recording);
-    let view = View::new(&tables, &facts);
-    let selector = Selector::new(&view, &selection).with_context(|| input.display().to_string())?;
-    let mut selected = view.waits().filter(|wait| selector.takes(&view, wait));
-    if let Some(form) = Form::asked_for(csv, ndjson) {
-        let mut exporter = Exporter::new(&view);
-        return to_stdout(&mut io::stdout().lock(), |out| {
-            let mut rows = Rows::begin(out, form, &COLUMNS)?;
-            selected.try_for_each(|wait| rows.row(&exporter.row(&wait)))
-        });
-    }
-    let report = WaitReport::new(&view, &selector);
-    if json {
-        return to_stdout(&mut io::stdout().lock(), |out| export::json(out, &report));
-    }
-    to_stdout(&mut anstream::stdout(), |out| text::write(out, &report, top, stacks))
-}
-
-impl TryFrom<Waits> for Selection {
-    type Error = anyhow::Error;
-
-    fn try_from(args: Waits) -> Result<Self> {
-        let (from, to) = times(args.from, args.to)?;
-        let at_least = args
-            .at_least
-            .as_deref()
-            .map(|text| moment(text, "--at-least"))
-            .transpose()?;
-        Ok(Self {
-            processes: args.processes,
-            threads: args.threads,
-            reasons: args.reasons,
-            files: args.files,
-            functions: args.functions,
-            under: args.under,
-            from,
-            to,
-            at_least: at_least.unwrap_or_default(),
-        })
-    }
+fn selection(args: &Waits) -> Result<Selection> {
+    let shared = args.filters.selection()?;
+    let at_least = args.at_least.as_deref().map(|text| moment(text, "--at-least"));
+    Ok(Selection {
+        reasons: args.reasons.clone(),
+        at_least: at_least.transpose()?.unwrap_or_default(),
+        ..shared
+    })
 }
 
 /// Warns if the profile contains only part of the waits, and sums of the rest.

@@ -50,7 +50,11 @@ fn check(facts: &Synthetic) -> Result<(), TestCaseError> {
     replay(facts, &mut wait_facts);
     let view = waits::View::new(tables, &wait_facts);
     let wait_report = WaitReport::new(&view, &waits::Selector::default());
-    let of_files = wait_report.by_file.iter().filter(|row| row.file.is_some());
+    let of_files = wait_report
+        .tables
+        .rows("by_file")
+        .iter()
+        .filter(|row| row.text("file").is_some());
     let of_files = of_files.fold([0_u64; 2], |[count, time], row| {
         [
             count.saturating_add(row.tally.waits),

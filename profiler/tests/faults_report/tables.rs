@@ -4,17 +4,18 @@ use std::time::Duration;
 
 use profiler::fact::fault::FaultClass;
 use profiler::fact::{FaultFact, ThreadId};
-use profiler::report::faults::tally::Tally;
+use profiler::report::faults::tally::FaultTally;
 use profiler::report::faults::warn::warnings;
 use profiler::report::faults::{FaultReport, Selection, Selector, View};
+use profiler::report::grid::Measure as _;
 
 use super::synthetic::{self, Made, STACKS, empty, fault, many, place, stack};
 use super::{collected, report, text};
 
 const N: u64 = 12_000;
 
-fn sum<'t>(tallies: impl Iterator<Item = &'t Tally>) -> Tally {
-    let mut sum = Tally::default();
+fn sum<'t>(tallies: impl Iterator<Item = &'t FaultTally>) -> FaultTally {
+    let mut sum = FaultTally::default();
     tallies.for_each(|tally| sum.merge(tally));
     sum
 }
@@ -22,13 +23,10 @@ fn sum<'t>(tallies: impl Iterator<Item = &'t Tally>) -> Tally {
 /// Every table is a partition of the selected faults.
 fn adds_up(report: &FaultReport) {
     let all = report.totals;
-    assert_eq!(sum(report.by_file.iter().map(|row| &row.tally)), all, "by file");
-    assert_eq!(sum(report.by_section.iter().map(|row| &row.tally)), all, "by section");
-    assert_eq!(sum(report.by_function.iter().map(|row| &row.tally)), all, "by function");
-    assert_eq!(sum(report.by_class.iter().map(|row| &row.tally)), all, "by class");
-    assert_eq!(sum(report.by_process.iter().map(|row| &row.tally)), all, "by process");
-    assert_eq!(sum(report.by_thread.iter().map(|row| &row.tally)), all, "by thread");
-    assert_eq!(sum(report.by_phase.iter().map(|row| &row.tally)), all, "by phase");
+    for table in ["file", "section", "function", "class", "process", "thread", "phase"] {
+        let rows = report.tables.rows(&format!("by_{table}"));
+        assert_eq!(sum(rows.iter().map(|row| &row.tally)), all, "by {table}");
+    }
     let time = &report.time;
     let parts = [
         time.lock_ns,
@@ -42,11 +40,8 @@ fn adds_up(report: &FaultReport) {
         all.time_ns,
         "parts of the time"
     );
-    for rows in [
-        report.by_file.iter().map(|row| row.tally).collect::<Vec<_>>(),
-        report.by_thread.iter().map(|row| row.tally).collect(),
-        report.by_class.iter().map(|row| row.tally).collect(),
-    ] {
+    for table in ["by_file", "by_thread", "by_class"] {
+        let rows: Vec<_> = report.tables.rows(table).iter().map(|row| row.tally).collect();
         assert!(
             rows.is_sorted_by(|a, b| (a.time_ns, a.faults) >= (b.time_ns, b.faults)),
             "by time, then count"
@@ -68,14 +63,23 @@ fn totals_are_those_of_the_faults_and_every_table_adds_up() {
     assert_eq!(report.totals.time_ns, time);
     let waited = numbers().filter(|i| i % 11 == 0 && i % 1000 >= 2).count();
     assert_eq!(report.totals.waited, waited as u64);
-    let demo = report.by_file.iter().find(|row| row.inode == Some(7)).unwrap();
+    let demo = report
+        .tables
+        .rows("by_file")
+        .iter()
+        .find(|row| row.number("inode") == Some(7))
+        .unwrap();
     assert_eq!(demo.tally.faults, N * 2 / 5);
-    assert_eq!(demo.device.as_deref(), Some("8:1"));
-    assert_eq!(report.read_around_off[0].tally.faults, N / 500);
+    assert_eq!(demo.text("device"), Some("8:1"));
+    assert_eq!(report.read_around_off.rows[0].tally.faults, N / 500);
     // Pages 1 to 15 are .text, 16 to 31 .data, and page 0 is in no section.
     let section = |name: Option<&str>| {
-        let rows = report.by_section.iter().filter(|row| row.id == demo.id);
-        rows.filter(|row| row.section.as_deref() == name)
+        let rows = report
+            .tables
+            .rows("by_section")
+            .iter()
+            .filter(|row| row.file() == demo.file());
+        rows.filter(|row| row.text("section") == name)
             .map(|row| row.tally.faults)
             .sum::<u64>()
     };
@@ -95,9 +99,10 @@ fn functions_have_their_own_faults_and_those_of_their_callees() {
     let report = report(&many(N), &Selection::default());
     let row = |name: Option<&str>| {
         report
-            .by_function
+            .tables
+            .rows("by_function")
             .iter()
-            .find(|row| row.function.as_deref() == name)
+            .find(|row| row.text("function") == name)
             .unwrap()
     };
     let quarter = N / 4;
@@ -113,9 +118,10 @@ fn functions_have_their_own_faults_and_those_of_their_callees() {
         (None, quarter, quarter),
     ] {
         let row = row(name);
-        assert_eq!((row.tally.faults, row.inclusive_faults), (own, inclusive), "{name:?}");
+        let all = row.number("inclusive_faults").unwrap();
+        assert_eq!((row.tally.faults, all), (own, inclusive), "{name:?}");
         if own > 0 {
-            assert_eq!(row.tally.time_ns, row.inclusive_time_ns, "{name:?}");
+            assert_eq!(Some(row.tally.time_ns), row.number("inclusive_time_ns"), "{name:?}");
         }
     }
     // A name built from an address says nothing without its module, but does distinguish functions.
@@ -132,13 +138,17 @@ fn functions_have_their_own_faults_and_those_of_their_callees() {
         ..fault(0)
     }];
     let one = super::report(&made, &Selection::default());
-    assert_eq!(one.by_function[0].function.as_deref(), Some("libdemo.so + 0x8fd0"));
-    assert_eq!(row(Some("recurse")).module.as_deref(), Some("libdemo.so"));
+    assert_eq!(
+        one.tables.rows("by_function")[0].text("function"),
+        Some("libdemo.so + 0x8fd0")
+    );
+    assert_eq!(row(Some("recurse")).text("module"), Some("libdemo.so"));
     assert!(
         report
-            .by_function
+            .tables
+            .rows("by_function")
             .iter()
-            .all(|row| row.function.as_deref() != Some("copy_to_user"))
+            .all(|row| row.text("function") != Some("copy_to_user"))
     );
 }
 

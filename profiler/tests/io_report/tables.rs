@@ -10,8 +10,9 @@ use profiler::fact::{
     BioFact, Cause, Effect, EffectKind, FaultFact, MappedFileId, Reason, RequestFact, RequestRef, StackId, ThreadId,
     WaitFact, WaitReason,
 };
+use profiler::report::grid::{GroupRow, Measure as _};
 use profiler::report::io::export::{COLUMNS, row};
-use profiler::report::io::tally::Tally;
+use profiler::report::io::tally::IoTally;
 use profiler::report::io::{IoReport, Selection, Selector, View};
 use proptest::prelude::*;
 
@@ -91,8 +92,8 @@ fn every_table_has_its_figures() {
     // 120 µs each, less the time that later bios did not wait; the flush counts from its start.
     assert_eq!(totals.time_ns, (120 + 115 + 120 + 119 + 120 + 120) * 1000);
 
-    let files: Vec<(&str, u64, u64)> = (report.by_file.iter())
-        .map(|row| (row.file.as_str(), row.tally.ios, row.tally.bytes()))
+    let files: Vec<(&str, u64, u64)> = (report.tables.rows("by_file").iter())
+        .map(|row| (row.text("file").unwrap(), row.tally.ios, row.tally.bytes()))
         .collect();
     let expected = [
         ("(unknown file)", 1, 8192),
@@ -101,8 +102,8 @@ fn every_table_has_its_figures() {
         ("(unknown submitter)", 1, 0),
     ];
     assert_eq!(files, expected);
-    let functions: Vec<(Option<&str>, bool, u64)> = (report.by_function.iter())
-        .map(|row| (row.function.as_deref(), row.seen, row.tally.bytes()))
+    let functions: Vec<(Option<&str>, bool, u64)> = (report.tables.rows("by_function").iter())
+        .map(|row| (row.text("function"), row.number("seen") == Some(1), row.tally.bytes()))
         .collect();
     let expected = [
         (None, true, 8192),
@@ -111,8 +112,8 @@ fn every_table_has_its_figures() {
         (None, false, 0),
     ];
     assert_eq!(functions, expected, "two kworkers are one");
-    let processes: Vec<(Option<u32>, Option<&str>)> = (report.by_process.iter())
-        .map(|row| (row.pid, row.process.as_deref()))
+    let processes: Vec<(Option<u64>, Option<&str>)> = (report.tables.rows("by_process").iter())
+        .map(|row| (row.number("pid"), row.text("process")))
         .collect();
     let expected = [
         (Some(200), Some("child")),
@@ -353,10 +354,10 @@ prop_compose! {
     }
 }
 
-fn sum<'r, R: 'r>(rows: &'r [R], tally: impl Fn(&'r R) -> &'r Tally) -> Tally {
-    let mut sum = Tally::default();
+fn sum(rows: &[GroupRow<IoTally>]) -> IoTally {
+    let mut sum = IoTally::default();
     for row in rows {
-        sum.merge(tally(row));
+        sum.merge(&row.tally);
     }
     sum
 }
@@ -369,9 +370,9 @@ proptest! {
     fn tables_add_up_and_fit(requests in prop::collection::vec(any_request(), 1..30), top in 0..5_usize) {
         let made = made(requests);
         let report: IoReport = report(&made, &Selection::default());
-        prop_assert_eq!(sum(&report.by_file, |row| &row.tally), report.totals);
-        prop_assert_eq!(sum(&report.by_function, |row| &row.tally), report.totals);
-        prop_assert_eq!(sum(&report.by_process, |row| &row.tally), report.totals);
+        prop_assert_eq!(sum(report.tables.rows("by_file")), report.totals);
+        prop_assert_eq!(sum(report.tables.rows("by_function")), report.totals);
+        prop_assert_eq!(sum(report.tables.rows("by_process")), report.totals);
         let devices: u64 = report.by_device.iter().filter(|row| !row.stacked).map(|row| row.requests).sum();
         prop_assert!(devices <= report.requests || report.by_device.iter().all(|row| row.stacked));
         for line in text(&report, top).lines() {

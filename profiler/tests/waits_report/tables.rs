@@ -6,8 +6,9 @@ use profiler::event::FileId;
 use profiler::fact::wait::WaitCall;
 use profiler::fact::{FactSink as _, MappedFile, MappedFileId, Tables, WaitFact, WaitReason};
 use profiler::report::export::{csv_head, csv_row, json_row};
+use profiler::report::grid::Measure as _;
 use profiler::report::waits::export::{COLUMNS, Exporter};
-use profiler::report::waits::tally::Tally;
+use profiler::report::waits::tally::WaitTally;
 use profiler::report::waits::{Facts, Selection, Selector, View, WaitReport, text};
 
 use crate::made::{EVIL, facts, numbered, tables};
@@ -18,8 +19,8 @@ fn report(n: u64, selection: &Selection) -> WaitReport {
     WaitReport::new(&view, &Selector::new(&view, selection).unwrap())
 }
 
-fn sum<'t>(tallies: impl Iterator<Item = &'t Tally>) -> Tally {
-    tallies.fold(Tally::default(), |mut sum, tally| {
+fn sum<'t>(tallies: impl Iterator<Item = &'t WaitTally>) -> WaitTally {
+    tallies.fold(WaitTally::default(), |mut sum, tally| {
         sum.merge(tally);
         sum
     })
@@ -35,28 +36,28 @@ fn every_table_adds_up() {
     assert_eq!(u128::from(totals.off_ns), off.as_nanos());
     assert_eq!(totals.waits, all.iter().map(|wait| u64::from(wait.count)).sum::<u64>());
     assert_eq!((totals.longest_ns, report.waits_in_file), (999_000, totals.waits));
-    for (table, sum) in [
-        ("reason", sum(report.by_reason.iter().map(|row| &row.tally))),
-        ("function", sum(report.by_function.iter().map(|row| &row.tally))),
-        ("stack", sum(report.by_stack.iter().map(|row| &row.tally))),
-        ("call", sum(report.by_call.iter().map(|row| &row.tally))),
-        ("file", sum(report.by_file.iter().map(|row| &row.tally))),
-        ("waker", sum(report.by_waker.iter().map(|row| &row.tally))),
-        ("process", sum(report.by_process.iter().map(|row| &row.tally))),
-        ("thread", sum(report.by_thread.iter().map(|row| &row.tally))),
+    for table in [
+        "reason", "function", "stack", "call", "file", "waker", "process", "thread",
     ] {
+        let rows = report.tables.rows(&format!("by_{table}"));
+        let sum = sum(rows.iter().map(|row| &row.tally));
         assert_eq!(sum, totals, "{table}");
     }
-    for row in &report.by_reason {
-        let lengths = row.lengths.range(0, 54);
-        assert_eq!(lengths.iter().sum::<u64>(), row.tally.waits, "{:?}", row.reason);
+    for row in report.tables.rows("by_reason") {
+        let lengths = row.lengths("lengths").unwrap().range(0, 54);
+        assert_eq!(lengths.iter().sum::<u64>(), row.tally.waits, "{row:?}");
     }
 }
 
 #[test]
 fn the_function_is_the_programs_and_names_tell_locks_apart() {
     let report = report(5000, &Selection::default());
-    let mut functions: Vec<_> = report.by_function.iter().map(|row| row.function.as_deref()).collect();
+    let mut functions: Vec<_> = report
+        .tables
+        .rows("by_function")
+        .iter()
+        .map(|row| row.text("function"))
+        .collect();
     functions.sort_unstable();
     assert_eq!(functions, [None, Some(EVIL), Some("load"), Some("pause"), Some("work")]);
     let waits = |reason, function: &str| {
@@ -186,9 +187,10 @@ fn each_row_by_file_can_be_selected_whole() {
     };
     let all = WaitReport::new(&view, &Selector::default());
     let named: Vec<_> = all
-        .by_file
+        .tables
+        .rows("by_file")
         .iter()
-        .filter_map(|row| row.file.as_deref().zip(Some(row.tally)))
+        .filter_map(|row| row.text("file").zip(Some(row.tally)))
         .collect();
     assert_eq!(named.len(), 6, "{named:?}");
     for (file, tally) in named {

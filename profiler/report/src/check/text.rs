@@ -3,26 +3,32 @@
 use std::io::{self, Write};
 
 use super::judge::{Judgement, Limit, Row, Verdict};
-use crate::text::{count, escaped, fit, padded, percent, warning, wrapped, write_lines};
+use crate::grid::{Column, Grid};
+use crate::text::{count, escaped, percent, warning, wrapped, write_lines};
 
-/// Width of a row's name, in columns.
-const NAME: usize = 39;
+const OVER: Grid<Row> = Grid {
+    name: 39,
+    gap: 1,
+    columns: &[
+        Column("limit", 12, |row, _| row.metric.show(row.limit)),
+        Column("measured", 12, |row, _| row.metric.show(row.measured)),
+        Column("over by", 14, |row, _| match row.verdict {
+            Verdict::Over(over) => row.metric.show(over),
+            _ => String::new(),
+        }),
+    ],
+};
 
 /// Writes the tables, in ANSI styles, at most 80 columns wide.
 ///
 /// # Errors
 /// If writing fails.
 pub fn write(out: &mut impl Write, judgement: &Judgement) -> io::Result<()> {
-    let bold = anstyle::Style::new().bold();
     let (all, over) = (judgement.rows.len(), judgement.over().count());
     let unknown = judgement.unknown().count();
     let within = all - over - unknown;
     if over > 0 {
-        writeln!(
-            out,
-            "{bold}{:<NAME$} {:>12} {:>12} {:>14}{bold:#}",
-            "over", "limit", "measured", "over by"
-        )?;
+        writeln!(out, "{}", OVER.head("over"))?;
         let mut rows: Vec<&Row> = judgement.over().collect();
         rows.sort_by(|a, b| excess(b).total_cmp(&excess(a)));
         for row in rows {
@@ -72,16 +78,10 @@ fn excess(row: &Row) -> f64 {
 }
 
 fn write_row(out: &mut impl Write, row: &Row) -> io::Result<()> {
-    let Verdict::Over(over) = row.verdict else {
-        return Ok(());
-    };
-    let name = padded(&fit(&row.what(), NAME), NAME);
-    let show = |value| row.metric.show(value);
-    let (limit, measured, over_by) = (show(row.limit), show(row.measured), show(over));
-    writeln!(out, "{name} {limit:>12} {measured:>12} {over_by:>14}")?;
+    writeln!(out, "{}", OVER.row(&row.what(), row, row))?;
     if let Limit::Baseline { had, .. } = row.from {
         let more = percent(row.measured.saturating_sub(had), had);
-        writeln!(out, "  the baseline had {}: {more} more", show(had))?;
+        writeln!(out, "  the baseline had {}: {more} more", row.metric.show(had))?;
     }
     Ok(())
 }

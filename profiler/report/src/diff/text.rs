@@ -1,13 +1,40 @@
 //! Writes a comparison to a terminal: totals, then the largest changes by function, file, section, thread and phase.
 
+use std::cmp::Ordering;
 use std::io::{self, Write};
 
 use super::compare::{Diff, FALSE_SHARE, Gap, Row, Verdict};
 use super::noise::smallest;
+use crate::grid::{Column, Grid};
 use crate::metrics::{By, Metric, Place};
-use crate::text::{columns, count, fit, padded, path, warning, wrapped, write_lines};
+use crate::text::{columns, count, fit, padded, path, warning, wrapped_words, write_lines};
 
-/// Width of a row's name, in columns.
+/// The values of a line.
+struct DiffLine {
+    metric: Metric,
+    /// Stands next to the name.
+    what: String,
+    /// Medians of both sets.
+    a: u64,
+    b: u64,
+}
+
+const GRID: Grid<DiffLine> = Grid {
+    name: NAME + 2,
+    gap: 1,
+    columns: &[
+        Column("", 16, |line, _| padded(&line.what, 16)),
+        Column("A", 9, |line, _| line.metric.cell(line.a)),
+        Column("B", 9, |line, _| line.metric.cell(line.b)),
+        Column("change", 10, |line, _| match line.a.cmp(&line.b) {
+            Ordering::Equal => "=".to_owned(),
+            Ordering::Less => format!("+{}", line.metric.show(line.b - line.a)),
+            Ordering::Greater => format!("-{}", line.metric.show(line.a - line.b)),
+        }),
+    ],
+};
+
+/// Width of a row's name after its mark, in columns.
 const NAME: usize = 30;
 /// Smaller shares do not count as a change.
 const NOTHING: f64 = 1e-4;
@@ -43,7 +70,7 @@ fn head(out: &mut impl Write, diff: &Diff, (a, b): (&str, &str)) -> io::Result<(
             "{changed} of {} values changed by more than noise (exact Mann-Whitney test; at most 1 in 20 of these by chance); the others are marked ~",
             count(diff.rows.len() as u64)
         );
-        write_lines(out, &said("noise:", &words))?;
+        write_lines(out, &wrapped_words("noise:", &words))?;
         return match diff.rows.iter().filter(|row| row.verdict == Verdict::Untold).count() {
             0 => Ok(()),
             apart => {
@@ -51,7 +78,7 @@ fn head(out: &mut impl Write, diff: &Diff, (a, b): (&str, &str)) -> io::Result<(
                 let words = format!(
                     "{apart} more (marked ?) differ as far as this few runs can show; record {enough} runs of each to be sure"
                 );
-                write_lines(out, &said("      ", &words))
+                write_lines(out, &wrapped_words("      ", &words))
             }
         };
     }
@@ -74,30 +101,15 @@ fn enough(rows: usize) -> usize {
         .unwrap_or(MOST)
 }
 
-fn said(head: &str, words: &str) -> Vec<String> {
-    let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-    wrapped(head, &words, " ")
-}
-
-fn title(out: &mut impl Write, title: &str, columns: [&str; 4]) -> io::Result<()> {
-    let bold = anstyle::Style::new().bold();
-    let [what, a, b, change] = columns;
-    let name = NAME + 2;
-    writeln!(
-        out,
-        "\n{bold}{title:<name$} {what:<16} {a:>9} {b:>9} {change:>10}{bold:#}"
-    )
-}
-
 fn totals(out: &mut impl Write, diff: &Diff) -> io::Result<()> {
-    title(out, "total", ["", "A", "B", "change"])?;
+    writeln!(out, "\n{}", GRID.head("total"))?;
     for row in diff.by(By::Total).filter(|row| row.medians() != (0, 0)) {
         let (a, b) = row.medians();
         let part = match (a, b) {
             (0, _) => "new".to_owned(),
             _ => format!("{:+.1} %", (b as f64 - a as f64) * 100.0 / a as f64),
         };
-        write_row(out, row, &row.metric.words(), &part)?;
+        write_row(out, row, &row.metric.words(), part)?;
     }
     Ok(())
 }
@@ -108,7 +120,7 @@ fn table(out: &mut impl Write, diff: &Diff, by: By, top: usize) -> io::Result<()
     if all == 0 {
         return Ok(());
     }
-    title(out, &format!("by {}", by.name()), ["", "A", "B", "change"])?;
+    writeln!(out, "\n{}", GRID.head(&format!("by {}", by.name())))?;
     for row in changed().take(top) {
         let name = match &row.place {
             Place::File(file) => path(file, NAME),
@@ -119,7 +131,7 @@ fn table(out: &mut impl Write, diff: &Diff, by: By, top: usize) -> io::Result<()
             Place::Function(function, _) => fit(function, NAME),
             other => fit(&other.name(), NAME),
         };
-        write_row(out, row, &name, &row.metric.words())?;
+        write_row(out, row, &name, row.metric.words())?;
     }
     if all > top {
         writeln!(out, "  {} more (--top N, --json)", count((all - top) as u64))?;
@@ -127,29 +139,17 @@ fn table(out: &mut impl Write, diff: &Diff, by: By, top: usize) -> io::Result<()
     Ok(())
 }
 
-fn write_row(out: &mut impl Write, row: &Row, name: &str, what: &str) -> io::Result<()> {
+fn write_row(out: &mut impl Write, row: &Row, name: &str, what: String) -> io::Result<()> {
     let mark = match row.verdict {
         Verdict::Noise => '~',
         // Rows that were not tested have no mark.
         Verdict::Untold if row.probability.is_some() => '?',
         Verdict::Untold | Verdict::Changed => ' ',
     };
-    let name = padded(name, NAME);
     let (a, b) = row.medians();
-    let (a, b, change) = (show(row.metric, a), show(row.metric, b), change(row.metric, a, b));
-    writeln!(out, "{mark} {name} {what:<16} {a:>9} {b:>9} {change:>10}")
-}
-
-fn show(metric: Metric, value: u64) -> String {
-    if value == 0 { "0".to_owned() } else { metric.show(value) }
-}
-
-fn change(metric: Metric, a: u64, b: u64) -> String {
-    match a.cmp(&b) {
-        std::cmp::Ordering::Equal => "=".to_owned(),
-        std::cmp::Ordering::Less => format!("+{}", metric.show(b - a)),
-        std::cmp::Ordering::Greater => format!("-{}", metric.show(a - b)),
-    }
+    let metric = row.metric;
+    let line = DiffLine { metric, what, a, b };
+    writeln!(out, "{}", GRID.row(&format!("{mark} {name}"), &line, &line))
 }
 
 fn gaps(out: &mut impl Write, gaps: &[Gap]) -> io::Result<()> {

@@ -43,7 +43,7 @@ pub struct Shown {
 }
 
 #[derive(Default)]
-struct Rows {
+struct ExplorerRows {
     start: Vec<u64>,
     duration: Vec<Option<u64>>,
     thread: Vec<u32>,
@@ -72,7 +72,7 @@ pub fn columns(
     files: &mut Files,
     strings: &mut Strings,
 ) -> Shown {
-    let mut rows = Rows::default();
+    let mut rows = ExplorerRows::default();
     let mut shown = Shown::default();
     let selected = || view.faults().filter(|fault| selector.takes(view, fault));
     let (shortest, mut room) = threshold(selected());
@@ -115,7 +115,7 @@ fn threshold(faults: impl Iterator<Item = FaultFact>) -> (u64, usize) {
     }
 }
 
-impl Rows {
+impl ExplorerRows {
     fn push(&mut self, view: &View<'_>, fault: &FaultFact) {
         let position = |at: Option<usize>, last| u8::try_from(at.unwrap_or(last)).unwrap_or(u8::MAX);
         let class = FaultClass::ALL.iter().position(|class| *class == fault.class);

@@ -1,54 +1,59 @@
 //! Export of a row per fault: the columns and their values.
 
+use super::phase::Phase;
 use super::view::{View, path_of};
-use crate::export::{Cell, Type, hex};
-use fact::fault::Access;
-use fact::{FaultFact, StackId};
+use crate::export::{Cell, columns, hex};
+use crate::lookup::Lookup as _;
+use base::event::FileId;
+use fact::fault::{Access, Failure};
+use fact::{FaultFact, MappedFile, Process, StackId, Thread};
 
-/// Column names in order; new columns are added at the end.
-pub const COLUMNS: [&str; 32] = [
-    "time_ns",
-    "pid",
-    "tid",
-    "file",
-    "offset",
-    "section",
-    "symbol",
-    "class",
-    "access",
-    "major",
-    "waited",
-    "latency_ns",
-    "address",
-    "function",
-    "process",
-    "thread",
-    "in_kernel",
-    "failed",
-    "lock_ns",
-    "disk_ns",
-    "other_read_ns",
-    "reclaim_ns",
-    "blocked_ns",
-    "preempted_ns",
-    "retries",
-    "pages_around",
-    "pages_read",
-    "device",
-    "inode",
-    "build_id",
-    "stack_complete",
-    "phase",
-];
+/// A fault and what it refers to.
+struct FaultRow<'r> {
+    view: &'r View<'r>,
+    fault: &'r FaultFact,
+    thread: Option<&'r Thread>,
+    process: Option<&'r Process>,
+    file: Option<&'r (String, Option<String>)>,
+    id: Option<FileId>,
+    is_complete: Option<bool>,
+}
 
-/// The type of each column.
-pub const TYPES: [Type; COLUMNS.len()] = {
-    use Type::{Flag, Id, Number, Text};
-    [
-        Number, Number, Number, Text, Number, Text, Text, Text, Text, Flag, Flag, Number, Text, Text, Text, Text, Flag,
-        Text, Number, Number, Number, Number, Number, Number, Number, Number, Number, Text, Id, Text, Flag, Text,
-    ]
-};
+columns! {
+    fn cells<'r>(row: &FaultRow<'r>);
+    "time_ns": Number = row.view.tables.time_ns(row.fault.start);
+    "pid": Number = row.process.map(|process| process.pid);
+    "tid": Number = row.thread.map(|thread| thread.tid);
+    "file": Text = row.file.map(|(path, _)| path.as_str());
+    "offset": Number = row.fault.place.map(|place| place.offset.0);
+    "section": Text = row.view.section(row.fault);
+    "symbol": Text = row.view.symbol(row.fault);
+    "class": Text = row.fault.class.name();
+    "access": Text = access(row.fault.access);
+    "major": Flag = row.fault.major;
+    "waited": Flag = waited(row.fault);
+    "latency_ns": Number = row.fault.latency;
+    "address": Text = format!("{:#x}", row.fault.address.0);
+    "function": Text = row.view.function_name(row.fault);
+    "process": Text = row.process.map(|process| process.name.as_str());
+    "thread": Text = row.thread.map(|thread| thread.name.as_str());
+    "in_kernel": Flag = row.fault.in_kernel;
+    "failed": Text = row.fault.failed.map(Failure::name);
+    "lock_ns": Number = row.fault.waits.lock;
+    "disk_ns": Number = row.fault.waits.disk;
+    "other_read_ns": Number = row.fault.waits.other_read;
+    "reclaim_ns": Number = row.fault.waits.reclaim;
+    "blocked_ns": Number = row.fault.waits.blocked;
+    "preempted_ns": Number = row.fault.waits.preempted;
+    "retries": Number = row.fault.retries.map(u64::from);
+    "pages_around": Number = row.fault.around.map(|around| around.count);
+    "pages_read": Number = u64::from(row.fault.pages_read);
+    "device": Text = row.id.map(|id| format!("{}:{}", id.major, id.minor));
+    "inode": Id = row.id.map(|id| id.inode);
+    "build_id": Text = row.file.and_then(|(_, build_id)| build_id.as_deref());
+    "stack_complete": Flag = row.is_complete;
+    "phase": Text = row.view.phase(row.fault).map(Phase::name);
+}
 
 /// Converts faults to rows.
 #[derive(Debug)]
@@ -63,7 +68,7 @@ pub struct Exporter<'v, 'a> {
 impl<'v, 'a> Exporter<'v, 'a> {
     /// An exporter for the faults of `view`.
     pub fn new(view: &'v View<'a>) -> Self {
-        let file = |file: &fact::MappedFile| {
+        let file = |file: &MappedFile| {
             let build_id = hex(&file.build_id);
             (path_of(file), (!build_id.is_empty()).then_some(build_id))
         };
@@ -77,64 +82,32 @@ impl<'v, 'a> Exporter<'v, 'a> {
     fn is_complete(&mut self, stack: Option<StackId>) -> Option<bool> {
         let known = self.complete.get_mut(stack?.index())?;
         if known.is_none() {
-            *known = self.view.is_complete(stack);
+            *known = self.view.tables.is_complete(stack);
         }
         *known
     }
 
     /// The row of a fault, in the order of [`COLUMNS`].
-    pub fn row(&mut self, fault: &FaultFact) -> [Cell<'_>; COLUMNS.len()] {
-        let complete = self.is_complete(fault.stack);
+    pub fn row<'r>(&'r mut self, fault: &'r FaultFact) -> [Cell<'r>; COLUMNS.len()] {
+        let is_complete = self.is_complete(fault.stack);
         let view = self.view;
         let place = fault.place;
-        let file = place.and_then(|place| self.files.get(place.file.index()));
-        let id = place.and_then(|place| view.file(place)).map(|file| file.id);
-        let (thread, process) = (view.thread(fault), view.process(fault));
-        let waits = &fault.waits;
-        [
-            Cell::Number(view.time_ns(fault)),
-            Cell::number(process.map(|process| process.pid)),
-            Cell::number(thread.map(|thread| thread.tid)),
-            Cell::text(file.map(|(path, _)| path.as_str())),
-            Cell::number(place.map(|place| place.offset.0)),
-            Cell::text(view.section(fault)),
-            Cell::text(view.symbol(fault)),
-            Cell::Text(fault.class.name().into()),
-            Cell::text(access(fault.access)),
-            Cell::Flag(fault.major),
-            waited(fault),
-            Cell::time(fault.latency),
-            Cell::Text(format!("{:#x}", fault.address.0).into()),
-            Cell::text(view.function_name(fault)),
-            Cell::text(process.map(|process| process.name.as_str())),
-            Cell::text(thread.map(|thread| thread.name.as_str())),
-            Cell::Flag(fault.in_kernel),
-            Cell::text(fault.failed.map(fact::fault::Failure::name)),
-            Cell::time(waits.lock),
-            Cell::time(waits.disk),
-            Cell::time(waits.other_read),
-            Cell::time(waits.reclaim),
-            Cell::time(waits.blocked),
-            Cell::time(waits.preempted),
-            Cell::number(fault.retries),
-            Cell::number(fault.around.map(|around| around.count)),
-            Cell::Number(u64::from(fault.pages_read)),
-            id.map_or(Cell::None, |id| Cell::Text(format!("{}:{}", id.major, id.minor).into())),
-            Cell::number(id.map(|id| id.inode)),
-            Cell::text(file.and_then(|(_, build_id)| build_id.as_deref())),
-            complete.map_or(Cell::None, Cell::Flag),
-            Cell::text(view.phase(fault).map(super::phase::Phase::name)),
-        ]
+        cells(&FaultRow {
+            view,
+            fault,
+            thread: view.tables.thread(fault.thread),
+            process: view.tables.process(fault.thread),
+            file: place.and_then(|place| self.files.get(place.file.index())),
+            id: place.and_then(|place| view.file(place)).map(|file| file.id),
+            is_complete,
+        })
     }
 }
 
 /// Whether the fault waited for a read; unknown if such waits were not measured.
-fn waited(fault: &FaultFact) -> Cell<'static> {
-    let waits = &fault.waits;
-    if waits.disk.is_none() && waits.other_read.is_none() {
-        return Cell::None;
-    }
-    Cell::Flag(fault.waited())
+fn waited(fault: &FaultFact) -> Option<bool> {
+    let is_measured = fault.waits.disk.is_some() || fault.waits.other_read.is_some();
+    is_measured.then(|| fault.waited())
 }
 
 fn access(access: Access) -> Option<&'static str> {

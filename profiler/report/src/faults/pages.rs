@@ -3,10 +3,11 @@
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::report::FileRow;
+use super::tally::FaultTally;
 use super::view::View;
 use crate::dirty::Dirtied;
 use crate::export::ns;
+use crate::grid::GroupRow;
 use base::addr::PAGE;
 use fact::account::knows_waste;
 use fact::reduce::pages::{FilePages, Pages};
@@ -59,12 +60,12 @@ impl CopiesRow {
 }
 
 /// The copies of these files' pages in all processes, most expensive first.
-pub fn copies(view: &View<'_>, dirtied: &Dirtied, files: &[FileRow]) -> Vec<CopiesRow> {
+pub fn copies(view: &View<'_>, dirtied: &Dirtied, files: &[GroupRow<FaultTally>]) -> Vec<CopiesRow> {
     let mut rows: Vec<(u32, CopiesRow)> = Vec::new();
     let mut places = FxHashMap::default();
     let wanted: FxHashMap<_, _> = files
         .iter()
-        .filter_map(|row| Some((row.id?, row.file.clone()?)))
+        .filter_map(|row| Some((row.file()?, row.text("file")?.to_owned())))
         .collect();
     for cost in dirtied.finish(view.tables) {
         let Some(file) = wanted.get(&cost.file) else { continue };
@@ -96,11 +97,11 @@ pub fn copies(view: &View<'_>, dirtied: &Dirtied, files: &[FileRow]) -> Vec<Copi
 }
 
 /// The pages of these files, in the same order.
-pub fn rows(view: &View<'_>, pages: &Pages, files: &[FileRow]) -> Vec<PagesRow> {
+pub fn rows(view: &View<'_>, pages: &Pages, files: &[GroupRow<FaultTally>]) -> Vec<PagesRow> {
     let knows_waste = knows_waste(view.tables);
-    let row = |row: &FileRow| {
-        let of = pages.of(view.tables, row.id?)?;
-        Some(sums(row.file.clone()?, of, knows_waste))
+    let row = |row: &GroupRow<FaultTally>| {
+        let of = pages.of(view.tables, row.file()?)?;
+        Some(sums(row.text("file")?.to_owned(), of, knows_waste))
     };
     files.iter().filter_map(row).collect()
 }

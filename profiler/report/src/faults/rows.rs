@@ -13,7 +13,7 @@ use fact::{EventKind, FactSink, Mark, MarkKind, PagesReadFact, ProcessId, Sample
 
 /// Compact rows of faults, which can be read back sorted by start.
 #[derive(Debug, Default)]
-pub struct Rows {
+pub struct FaultRows {
     kept: Sorted<PackedFault>,
     long: LongTimes,
 }
@@ -24,7 +24,7 @@ impl Row for PackedFault {
     }
 }
 
-impl Rows {
+impl FaultRows {
     /// Empty rows that are kept in memory up to a limit, and beyond it in `scratch`.
     pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
         Self {
@@ -79,7 +79,7 @@ pub struct Milestone {
 #[derive(Debug, Default)]
 pub struct Facts {
     /// The faults.
-    pub rows: Rows,
+    pub rows: FaultRows,
     /// Starts of programs and first windows.
     pub milestones: Vec<Milestone>,
     /// The fate of the files' pages.
@@ -96,7 +96,7 @@ impl Facts {
     /// An empty collection that keeps rows in memory up to a limit, and beyond it in `scratch`.
     pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
         Self {
-            rows: Rows::beyond_memory(scratch),
+            rows: FaultRows::beyond_memory(scratch),
             ..Self::default()
         }
     }

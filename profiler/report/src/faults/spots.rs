@@ -5,9 +5,10 @@ use std::cmp::Reverse;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::report::FileRow;
+use super::tally::FaultTally;
 use super::view::View;
 use crate::export::ns;
+use crate::grid::GroupRow;
 use base::addr::PAGE;
 use fact::fault::MappedFileId;
 use fact::reduce::pages::Spot;
@@ -37,12 +38,12 @@ pub struct SpotRow {
 }
 
 /// The rows of these files in the same order; within a file, functions with the most time first.
-pub fn rows(view: &View<'_>, files: &[FileRow]) -> Vec<SpotRow> {
+pub fn rows(view: &View<'_>, files: &[GroupRow<FaultTally>]) -> Vec<SpotRow> {
     files.iter().flat_map(|file| of_file(view, file)).collect()
 }
 
-fn of_file(view: &View<'_>, file: &FileRow) -> Vec<SpotRow> {
-    let Some(pages) = file.id.and_then(|id| view.pages().of(view.tables, id)) else {
+fn of_file(view: &View<'_>, file: &GroupRow<FaultTally>) -> Vec<SpotRow> {
+    let Some(pages) = file.file().and_then(|id| view.pages().of(view.tables, id)) else {
         return Vec::new();
     };
     // A function may have many frames.
@@ -57,7 +58,7 @@ fn of_file(view: &View<'_>, file: &FileRow) -> Vec<SpotRow> {
     let mut rows: Vec<SpotRow> = functions
         .into_iter()
         .map(|(function, spot)| SpotRow {
-            file: file.file.clone(),
+            file: file.text("file").map(str::to_owned),
             function,
             first_offset: spot.pages.0.saturating_mul(PAGE),
             last_offset: spot.pages.1.saturating_mul(PAGE),
@@ -65,7 +66,7 @@ fn of_file(view: &View<'_>, file: &FileRow) -> Vec<SpotRow> {
             waited: spot.waited,
             pages_read: spot.pages_read,
             time_ns: ns(spot.time),
-            id: file.id,
+            id: file.file(),
         })
         .collect();
     rows.sort_unstable_by(|a, b| {

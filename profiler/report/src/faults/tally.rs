@@ -1,16 +1,17 @@
-//! Sums over faults, and groups of them that are sorted for tables.
+//! The values of a group of faults, and the columns that show them.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::export::ns;
-use crate::groups::{self, Ranked};
+use crate::grid::{Column, Grid, Measure};
+use crate::text::{count, duration, percent};
 use fact::{FaultFact, Recording};
 
 /// Sums over a group of faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Tally {
+pub struct FaultTally {
     /// All faults, including failed ones.
     pub faults: u64,
     /// Faults that the kernel counts as major.
@@ -25,25 +26,75 @@ pub struct Tally {
     pub untimed: u64,
 }
 
-impl Tally {
-    /// Counts a fault.
-    pub fn add(&mut self, fault: &FaultFact) {
-        self.faults += 1;
-        self.major += u64::from(fault.major);
-        self.waited += u64::from(fault.waited());
-        self.failed += u64::from(fault.failed.is_some());
-        self.untimed += u64::from(fault.latency.is_none());
-        self.time_ns = self.time_ns.saturating_add(ns(fault.time()));
+impl FaultTally {
+    /// The values of a fault.
+    pub(crate) fn of(fault: &FaultFact) -> Self {
+        Self {
+            faults: 1,
+            major: u64::from(fault.major),
+            waited: u64::from(fault.waited()),
+            failed: u64::from(fault.failed.is_some()),
+            untimed: u64::from(fault.latency.is_none()),
+            time_ns: ns(fault.time()),
+        }
     }
+}
 
-    /// Adds another group.
-    pub fn merge(&mut self, other: &Self) {
+impl Measure for FaultTally {
+    const GRID: Grid<Self> = Grid {
+        name: 35,
+        gap: 0,
+        columns: &[
+            Column("faults", 12, |row, _| count(row.faults)),
+            Column("major", 8, |row, _| count(row.major)),
+            Column("waited", 8, |row, _| count(row.waited)),
+            Column("time", 9, time),
+            Column("share", 8, share),
+        ],
+    };
+
+    fn merge(&mut self, other: &Self) {
         self.faults += other.faults;
         self.major += other.major;
         self.waited += other.waited;
         self.failed += other.failed;
         self.untimed += other.untimed;
         self.time_ns = self.time_ns.saturating_add(other.time_ns);
+    }
+
+    /// The most time first, then the most faults.
+    fn rank(&self) -> (u64, u64) {
+        (self.time_ns, self.faults)
+    }
+}
+
+/// The columns of faults together with those of callees, of which neither kind nor waits are known.
+pub(super) const WITH_CALLEES: Grid<FaultTally> = Grid {
+    name: 35,
+    gap: 0,
+    columns: &[
+        Column("faults", 12, |row, _| count(row.faults)),
+        Column("major", 8, |_, _| String::new()),
+        Column("waited", 8, |_, _| String::new()),
+        Column("time", 9, time),
+        Column("share", 8, share),
+    ],
+};
+
+fn time(row: &FaultTally, all: &FaultTally) -> String {
+    if all.time_ns > 0 {
+        duration(row.time_ns)
+    } else {
+        "-".to_owned()
+    }
+}
+
+/// The share of the time if it is known, otherwise of the number of faults.
+fn share(row: &FaultTally, all: &FaultTally) -> String {
+    if all.time_ns > 0 {
+        percent(row.time_ns, all.time_ns)
+    } else {
+        percent(row.faults, all.faults)
     }
 }
 
@@ -117,13 +168,3 @@ fn add(sum: &mut Option<u64>, part: Option<Duration>) {
         *sum = Some(sum.unwrap_or(0).saturating_add(ns(part)));
     }
 }
-
-impl Ranked for Tally {
-    /// The most time first, then the most faults.
-    fn rank(&self) -> (u64, u64) {
-        (self.time_ns, self.faults)
-    }
-}
-
-/// Tallies by a key.
-pub type Groups<K> = groups::Groups<K, Tally>;

@@ -5,63 +5,45 @@ use std::io::{self, Write};
 
 use super::account::AccountTotal;
 use super::phase::Phase;
-use super::report::{FaultReport, FileRow, FunctionRow};
-use super::tally::{Tally, TimeParts};
+use super::report::FaultReport;
+use super::tally::{FaultTally, TimeParts, WITH_CALLEES};
 use super::text_pages;
 use super::warn::{Tier, warnings};
 use crate::export::ns;
 use crate::findings::Finding;
-use crate::text::{WIDTH, columns, count, duration, fit, path, percent, warning, wrapped};
+use crate::grid::{GroupRow, GroupTable, group_lines};
+use crate::lookup::{headline, selected_of};
+use crate::text::{count, duration, warning, wrapped, write_lines};
 use base::plural::counted;
 use fact::account::is_exact_touch;
-
-/// Width of the numbers after a row's name, in columns.
-const FIGURES: usize = 44;
-pub(super) const NAME: usize = WIDTH - FIGURES;
 
 /// Writes the report in ANSI styles; each table has at most `top` rows.
 ///
 /// # Errors
 /// If writing fails.
 pub fn write(out: &mut impl Write, report: &FaultReport, top: usize) -> io::Result<()> {
-    for line in head(report) {
-        writeln!(out, "{line}")?;
+    let mut lines = head(report);
+    if report.totals.faults > 0 {
+        let tables = report.tables.0.iter();
+        lines.extend(tables.flat_map(|table| table_lines(report, table, top)));
+        lines.extend(text_pages::lines(report, top));
     }
-    if report.totals.faults == 0 {
-        return Ok(());
-    }
-    for table in tables(report, top) {
-        writeln!(out)?;
-        for line in table.lines(&report.totals, top) {
-            writeln!(out, "{line}")?;
-        }
-    }
-    for line in text_pages::lines(report, top) {
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
+    write_lines(out, &lines)
 }
 
 fn head(report: &FaultReport) -> Vec<String> {
     let recording = &report.recording;
     let totals = &report.totals;
-    let command = recording.command.join(" ");
-    let command = if command.is_empty() { &recording.scope } else { &command };
     let seen = recording.end.since(recording.start);
     let tier = Tier::of(recording).map_or("an unknown tier", Tier::words);
     let figures = format!(", {} recorded by {tier}", duration(ns(seen)));
-    let mut lines = vec![fit(command, WIDTH.saturating_sub(columns(&figures))) + &figures];
-    let of = if totals.faults == report.faults_in_file {
-        String::new()
-    } else {
-        format!(" of {}", count(report.faults_in_file))
-    };
+    let mut lines = vec![headline(recording, &figures)];
     let mut words = vec![
-        format!("{}{of}", count(totals.faults)),
+        selected_of(totals.faults, report.faults_in_file),
         format!("{} major", count(totals.major)),
+        format!("{} waited for a read", count(totals.waited)),
+        format!("{} failed", count(totals.failed)),
     ];
-    words.push(format!("{} waited for a read", count(totals.waited)));
-    words.push(format!("{} failed", count(totals.failed)));
     if is_exact_touch(recording) {
         words.push("exact touch (no page was mapped around a fault)".to_owned());
     }
@@ -141,176 +123,55 @@ fn account(account: &AccountTotal) -> Vec<String> {
     words
 }
 
-/// A table with all of its rows.
-struct Table {
-    title: String,
-    rows: Vec<(String, Figures)>,
-    /// The sum of all rows; `None` if they overlap.
-    total: Option<Tally>,
-}
-
-/// The numbers of a row.
-#[derive(Clone, Copy)]
-struct Figures {
-    faults: u64,
-    /// Major faults, and faults that waited; `None` leaves these columns empty.
-    kinds: Option<(u64, u64)>,
-    time_ns: u64,
-}
-
-impl From<Tally> for Figures {
-    fn from(tally: Tally) -> Self {
-        Self {
-            faults: tally.faults,
-            kinds: Some((tally.major, tally.waited)),
-            time_ns: tally.time_ns,
+/// A table with an empty line above; the tables of sections and functions are not the rows as they are.
+fn table_lines(report: &FaultReport, table: &GroupTable<FaultTally>, top: usize) -> Vec<String> {
+    let all = &report.totals;
+    let mut lines = vec![String::new()];
+    match table.key {
+        "by_section" => return sections(report, &table.rows, top),
+        "by_function" => {
+            let own: Vec<_> = table.rows.iter().filter(|row| row.tally.faults > 0).collect();
+            lines.extend(group_lines(table.title, &own, (all, all), top));
+            lines.push(String::new());
+            lines.extend(with_callees(&table.rows, all, top));
         }
+        _ => lines.extend(table.lines(all, top)),
     }
-}
-
-impl Table {
-    fn new(title: impl Into<String>, total: Tally, rows: impl Iterator<Item = (String, Tally)>) -> Self {
-        Self {
-            title: title.into(),
-            rows: rows.map(|(name, tally)| (name, tally.into())).collect(),
-            total: Some(total),
-        }
-    }
-
-    fn lines(&self, all: &Tally, top: usize) -> Vec<String> {
-        let bold = anstyle::Style::new().bold();
-        let title = fit(&self.title, NAME - 1);
-        let room = NAME.saturating_sub(columns(&title));
-        let mut lines = vec![format!(
-            "{bold}{title}{:room$}{:>11}{:>8}{:>8}{:>9}{:>8}{bold:#}",
-            "", "faults", "major", "waited", "time", "share"
-        )];
-        lines.extend(
-            self.rows
-                .iter()
-                .take(top)
-                .map(|(name, figures)| row(name, *figures, all)),
-        );
-        let more = self.rows.len().saturating_sub(top);
-        let Some(total) = self.total else { return lines };
-        if more > 0 {
-            let mut rest = Tally::default();
-            for (_, figures) in self.rows.iter().skip(top) {
-                let (major, waited) = figures.kinds.unwrap_or_default();
-                rest.merge(&Tally {
-                    faults: figures.faults,
-                    major,
-                    waited,
-                    time_ns: figures.time_ns,
-                    ..Tally::default()
-                });
-            }
-            lines.push(row(&format!("({} more)", count(more as u64)), rest.into(), all));
-        }
-        if self.rows.len() > 1 {
-            lines.push(row("total", total.into(), all));
-        }
-        lines
-    }
-}
-
-/// Formats a line of a table. The share is of the time if it is known, otherwise of the number of faults.
-fn row(name: &str, figures: Figures, all: &Tally) -> String {
-    let share = if all.time_ns > 0 {
-        percent(figures.time_ns, all.time_ns)
-    } else {
-        percent(figures.faults, all.faults)
-    };
-    let (major, waited) = match figures.kinds {
-        Some((major, waited)) => (count(major), count(waited)),
-        None => (String::new(), String::new()),
-    };
-    let time = if all.time_ns > 0 {
-        duration(figures.time_ns)
-    } else {
-        "-".to_owned()
-    };
-    let name = fit(name, NAME - 1);
-    let room = NAME.saturating_sub(columns(&name));
-    let faults = count(figures.faults);
-    format!("{name}{:room$}{faults:>11}{major:>8}{waited:>8}{time:>9}{share:>8}", "")
-}
-
-fn tables(report: &FaultReport, top: usize) -> Vec<Table> {
-    let totals = report.totals;
-    let files = report.by_file.iter().map(|row| (file_name(row), row.tally));
-    let mut tables = vec![Table::new("by file", totals, files)];
-    tables.extend(sections(report));
-    let own = report.by_function.iter().filter(|row| row.tally.faults > 0);
-    tables.push(Table::new(
-        "by function, own faults",
-        totals,
-        own.map(|row| (function_name(row), row.tally)),
-    ));
-    tables.push(with_callees(&report.by_function, top));
-    let classes = report
-        .by_class
-        .iter()
-        .map(|row| (row.class.name().to_owned(), row.tally));
-    tables.push(Table::new("by class", totals, classes));
-    let processes = report.by_process.iter();
-    let processes = processes.map(|row| (with_id(&row.process, row.pid), row.tally));
-    tables.push(Table::new("by process", totals, processes));
-    let threads = report
-        .by_thread
-        .iter()
-        .map(|row| (with_id(&row.thread, row.tid), row.tally));
-    tables.push(Table::new("by thread", totals, threads));
-    let phases = report.by_phase.iter();
-    let phases = phases.map(|row| (row.phase.map_or("(unknown)", Phase::name).to_owned(), row.tally));
-    tables.push(Table::new("by phase", totals, phases));
-    tables
+    lines
 }
 
 /// The sections of the file with the most time.
-fn sections(report: &FaultReport) -> Option<Table> {
-    let file = report.by_file.iter().find(|row| row.id.is_some())?;
-    let path = file.file.as_deref().unwrap_or_default();
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let rows = report.by_section.iter().filter(|row| row.id == file.id);
-    let rows = rows.map(|row| {
-        (
-            row.section.as_deref().unwrap_or("(none or unknown)").to_owned(),
-            row.tally,
-        )
-    });
-    Some(Table::new(format!("by section of {name}"), file.tally, rows))
-}
-
-fn with_callees(functions: &[FunctionRow], top: usize) -> Table {
-    let mut rows: Vec<&FunctionRow> = functions.iter().filter(|row| row.function.is_some()).collect();
-    rows.sort_by_key(|row| Reverse((row.inclusive_time_ns, row.inclusive_faults)));
-    let figures = |row: &FunctionRow| Figures {
-        faults: row.inclusive_faults,
-        kinds: None,
-        time_ns: row.inclusive_time_ns,
+fn sections(report: &FaultReport, sections: &[GroupRow<FaultTally>], top: usize) -> Vec<String> {
+    let mut files = report.tables.rows("by_file").iter();
+    let Some(file) = files.find(|row| row.file().is_some()) else {
+        return Vec::new();
     };
-    Table {
-        title: "by function, with callees".to_owned(),
-        rows: rows
-            .iter()
+    let path = file.text("file").unwrap_or_default();
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let rows: Vec<_> = sections.iter().filter(|row| row.file() == file.file()).collect();
+    let mut lines = vec![String::new()];
+    let sums = (&file.tally, &report.totals);
+    lines.extend(group_lines(&format!("by section of {name}"), &rows, sums, top));
+    lines
+}
+
+/// The functions with the most time, their callees' included. The rows overlap: they have no total.
+fn with_callees(functions: &[GroupRow<FaultTally>], all: &FaultTally, top: usize) -> Vec<String> {
+    let inclusive = |row: &GroupRow<FaultTally>| FaultTally {
+        faults: row.number("inclusive_faults").unwrap_or_default(),
+        time_ns: row.number("inclusive_time_ns").unwrap_or_default(),
+        ..FaultTally::default()
+    };
+    let named = functions
+        .iter()
+        .filter_map(|row| Some((row.text("function")?, inclusive(row))));
+    let mut rows: Vec<_> = named.collect();
+    rows.sort_by_key(|(_, tally)| Reverse((tally.time_ns, tally.faults)));
+    let mut lines = vec![WITH_CALLEES.head("by function, with callees")];
+    lines.extend(
+        rows.iter()
             .take(top)
-            .map(|row| (function_name(row), figures(row)))
-            .collect(),
-        total: None,
-    }
-}
-
-fn file_name(row: &FileRow) -> String {
-    path(row.file.as_deref().unwrap_or("(no file)"), NAME - 1)
-}
-
-fn function_name(row: &FunctionRow) -> String {
-    let name = row.function.as_deref();
-    name.unwrap_or("(no function of the program)").to_owned()
-}
-
-fn with_id(name: &str, id: u32) -> String {
-    let id = format!(" ({id})");
-    fit(name, (NAME - 1).saturating_sub(columns(&id))) + &id
+            .map(|(name, tally)| WITH_CALLEES.row(name, tally, all)),
+    );
+    lines
 }

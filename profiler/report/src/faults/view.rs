@@ -5,14 +5,14 @@ use std::sync::Arc;
 use super::phase::{Phase, Phases};
 use super::rows::Facts;
 use crate::dirty::Dirtied;
-use crate::export::ns;
 use crate::functions::{FunctionId, Functions};
+use crate::lookup::Lookup as _;
 use crate::sorted::Ordered;
 use fact::fault::{FilePlace, MappedFile};
 use fact::reduce::finding_inputs::FindingInputs;
 use fact::reduce::packed::PackedFault;
 use fact::reduce::pages::Pages;
-use fact::{FaultFact, Location, Process, StackId, Tables, Thread, upwards};
+use fact::{FaultFact, Tables};
 
 /// All faults of a recording, sorted by start.
 #[derive(Debug)]
@@ -83,17 +83,7 @@ impl<'a> View<'a> {
 
     /// A fault's start, in ns since the recording's start.
     pub fn time_ns(&self, fault: &FaultFact) -> u64 {
-        ns(fault.start.since(self.tables.recording.start))
-    }
-
-    /// The thread that faulted.
-    pub fn thread(&self, fault: &FaultFact) -> Option<&'a Thread> {
-        self.tables.threads.get(fault.thread.index())
-    }
-
-    /// The process that faulted.
-    pub fn process(&self, fault: &FaultFact) -> Option<&'a Process> {
-        self.tables.processes.get(self.thread(fault)?.process.index())
+        self.tables.time_ns(fault.start)
     }
 
     /// The file of a place.
@@ -126,15 +116,8 @@ impl<'a> View<'a> {
 
     /// The phase of its process when the fault began.
     pub fn phase(&self, fault: &FaultFact) -> Option<Phase> {
-        let thread = self.thread(fault)?;
+        let thread = self.tables.thread(fault.thread)?;
         self.phases.at(self.tables, thread.process, fault.start)
-    }
-
-    /// Whether a stack reaches its thread's first frame; `None` if there is no stack.
-    pub fn is_complete(&self, stack: Option<StackId>) -> Option<bool> {
-        let outermost = upwards(self.tables, stack?).last()?;
-        let frame = self.tables.frames.get(outermost.index())?;
-        Some(!matches!(frame.location, Location::Truncated(_)))
     }
 }
 

@@ -77,15 +77,15 @@ pub fn warnings(report: &FaultReport) -> Vec<String> {
             "some faults have no recorded start ({known}): the sums do not include their latency"
         ));
     }
-    let off = &report.read_around_off;
+    let off = &report.read_around_off.rows;
     if !off.is_empty() {
         let names: Vec<String> = off
             .iter()
             .take(FILES)
             .map(|row| {
-                let path = row.file.as_deref().unwrap_or("[no file]");
+                let path = row.text("file").unwrap_or("[no file]");
                 let name = fit(path.rsplit('/').next().unwrap_or(path), 30);
-                let spot = report.read_around_spots.iter().find(|spot| spot.id == row.id);
+                let spot = report.read_around_spots.iter().find(|spot| spot.id == row.file());
                 let most = spot.and_then(|spot| spot.function.as_deref());
                 let most = most.map_or(String::new(), |function| format!(", most in {}", fit(function, 50)));
                 format!("{name} ({}{most})", count(row.tally.faults))

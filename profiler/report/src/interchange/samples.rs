@@ -1,40 +1,17 @@
 //! Collection and export of a row per CPU sample.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::export::{Cell, Type};
-use crate::functions::{Functions, outermost_first};
+use crate::export::{Cell, columns};
+use crate::functions::{Function, Functions, outermost_first};
+use crate::lookup::Lookup as _;
 use crate::sorted::{Row, Scratch, Sorted};
 use base::addr::{Timestamp, ns};
-use fact::{EventKind, FactSink, Location, Mark, SampleFact, StackId, Tables, ThreadId, upwards};
-
-/// Column names in order; new columns are added at the end.
-pub const COLUMNS: [&str; 13] = [
-    "time_ns",
-    "pid",
-    "tid",
-    "cpu_ns",
-    "weight",
-    "in_kernel",
-    "frame",
-    "function",
-    "module",
-    "stack",
-    "process",
-    "thread",
-    "stack_complete",
-];
-
-/// The type of each column.
-pub const TYPES: [Type; COLUMNS.len()] = {
-    use Type::{Flag, Number, Text};
-    [
-        Number, Number, Number, Number, Number, Flag, Text, Text, Text, Text, Text, Text, Flag,
-    ]
-};
+use fact::{EventKind, FactSink, Mark, Process, SampleFact, StackId, Tables, Thread, ThreadId, upwards};
 
 /// Marks a sample without a stack.
 const NONE: u32 = u32::MAX;
@@ -141,34 +118,48 @@ impl<'a> Exporter<'a> {
     }
 
     /// The row of a sample, in the order of [`COLUMNS`].
-    pub fn row(&self, sample: &SampleFact) -> [Cell<'_>; COLUMNS.len()] {
+    pub fn row<'r>(&'r self, sample: &'r SampleFact) -> [Cell<'r>; COLUMNS.len()] {
         let tables = self.tables;
-        let thread = tables.threads.get(sample.thread.index());
-        let process = thread.and_then(|thread| tables.processes.get(thread.process.index()));
         let function = self.functions.innermost(sample.stack);
-        let function = function.and_then(|id| self.functions.get(id));
-        let module = function.and_then(|function| function.module);
-        let leaf = sample.stack.and_then(|stack| upwards(tables, stack).next());
-        [
-            Cell::Number(ns(sample.time.since(tables.recording.start))),
-            Cell::number(process.map(|process| process.pid)),
-            Cell::number(thread.map(|thread| thread.tid)),
-            Cell::Number(ns(sample.cpu_time)),
-            Cell::Number(u64::from(sample.weight)),
-            Cell::Flag(sample.in_kernel),
-            leaf.map_or(Cell::None, |frame| Cell::Text(tables.function_name(frame))),
-            Cell::text(function.map(|function| function.name.as_str())),
-            Cell::text(module.map(|module| tables.module_name(module))),
-            (sample.stack).map_or(Cell::None, |stack| Cell::Text(outermost_first(tables, stack).into())),
-            Cell::text(process.map(|process| process.name.as_str())),
-            Cell::text(thread.map(|thread| thread.name.as_str())),
-            (sample.stack.and_then(|stack| self.is_complete(stack))).map_or(Cell::None, Cell::Flag),
-        ]
+        cells(&SampleRow {
+            tables,
+            sample,
+            thread: tables.thread(sample.thread),
+            process: tables.process(sample.thread),
+            function: function.and_then(|id| self.functions.get(id)),
+        })
     }
+}
 
-    fn is_complete(&self, stack: StackId) -> Option<bool> {
-        let outermost = upwards(self.tables, stack).last()?;
-        let frame = self.tables.frames.get(outermost.index())?;
-        Some(!matches!(frame.location, Location::Truncated(_)))
+/// A sample and what it refers to.
+struct SampleRow<'r> {
+    tables: &'r Tables,
+    sample: &'r SampleFact,
+    thread: Option<&'r Thread>,
+    process: Option<&'r Process>,
+    function: Option<&'r Function>,
+}
+
+columns! {
+    fn cells<'r>(row: &SampleRow<'r>);
+    "time_ns": Number = row.tables.time_ns(row.sample.time);
+    "pid": Number = row.process.map(|process| process.pid);
+    "tid": Number = row.thread.map(|thread| thread.tid);
+    "cpu_ns": Number = row.sample.cpu_time;
+    "weight": Number = row.sample.weight;
+    "in_kernel": Flag = row.sample.in_kernel;
+    "frame": Text = row.frame();
+    "function": Text = row.function.map(|function| function.name.as_str());
+    "module": Text = row.function.and_then(|function| Some(row.tables.module_name(function.module?)));
+    "stack": Text = row.sample.stack.map(|stack| outermost_first(row.tables, stack));
+    "process": Text = row.process.map(|process| process.name.as_str());
+    "thread": Text = row.thread.map(|thread| thread.name.as_str());
+    "stack_complete": Flag = row.tables.is_complete(row.sample.stack);
+}
+
+impl<'r> SampleRow<'r> {
+    fn frame(&self) -> Option<Cow<'r, str>> {
+        let frame = upwards(self.tables, self.sample.stack?).next()?;
+        Some(self.tables.function_name(frame))
     }
 }

@@ -1,122 +1,99 @@
 //! Columns of the export with one row per request.
 
 use super::report::main_part;
-use super::rows::Asked;
+use super::rows::{Asked, Part};
 use super::view::View;
-use crate::export::{Cell, Type};
-use fact::request::RequestCoverage;
+use crate::export::{Cell, columns};
+use crate::lookup::Lookup as _;
+use fact::request::{BlockDevice, RequestCoverage};
+use fact::{MappedFile, Process, RequestFact, Thread};
 
-/// Column names in order; new columns are appended.
-pub const COLUMNS: [&str; 34] = [
-    "time_ns",
-    "pid",
-    "tid",
-    "device",
-    "sector",
-    "operation",
-    "bytes",
-    "file",
-    "offset",
-    "queue_ns",
-    "service_ns",
-    "function",
-    "process",
-    "thread",
-    "end_ns",
-    "waited_ns",
-    "source",
-    "in_fault",
-    "call",
-    "read_ahead",
-    "sync",
-    "metadata",
-    "fua",
-    "scheduled",
-    "depth",
-    "requeues",
-    "error",
-    "bios",
-    "seen",
-    "bio_only",
-    "stacked",
-    "file_device",
-    "inode",
-    "stack_complete",
-];
+/// A request and what it refers to. Of several parts, the row shows the one with the most bytes.
+struct IoRow<'q, 'r> {
+    view: &'r View<'r>,
+    request: &'q RequestFact,
+    waited_ns: u64,
+    parts: usize,
+    part: Option<&'q Part>,
+    device: Option<&'r BlockDevice>,
+    file: Option<&'r MappedFile>,
+    thread: Option<&'r Thread>,
+    process: Option<&'r Process>,
+    /// The name of a submitter that is not recorded.
+    name: Option<&'r str>,
+}
 
-/// Type of each column.
-pub const TYPES: [Type; COLUMNS.len()] = {
-    use Type::{Flag, Id, Number, Text};
-    [
-        Number, Number, Number, Text, Id, Text, Number, Text, Number, Number, Number, Text, Text, Text, Number, Number,
-        Text, Flag, Number, Flag, Flag, Flag, Flag, Flag, Number, Number, Text, Number, Text, Flag, Flag, Text, Id,
-        Flag,
-    ]
-};
+columns! {
+    fn cells<'r>(row: &IoRow<'_, 'r>);
+    "time_ns": Number = row.view.tables.time_ns(row.request.start);
+    "pid": Number = row.part.map(|part| part.pid);
+    "tid": Number = row.part.map(|part| part.tid);
+    "device": Text = row.device.map(|device| device.name.as_str());
+    "sector": Id = row.request.sector;
+    "operation": Text = row.request.operation.name();
+    "bytes": Number = row.request.bytes;
+    "file": Text = row.part.and_then(|part| row.view.path_of(part.file?));
+    "offset": Number = row.part.and_then(|part| part.offset);
+    "queue_ns": Number = row.request.queued;
+    "service_ns": Number = row.request.service;
+    "function": Text = row.part.and_then(|part| row.view.place_name(row.view.place(part)));
+    "process": Text = row.process.map(|process| process.name.as_str()).or(row.name);
+    "thread": Text = row.thread.map(|thread| thread.name.as_str()).or(row.name);
+    "end_ns": Number = row.view.tables.time_ns(row.request.end);
+    "waited_ns": Number = (row.waited_ns > 0).then_some(row.waited_ns);
+    "source": Text = row.part.map(|part| part.source.name());
+    "in_fault": Flag = row.part.map(|part| part.in_fault);
+    "call": Number = row.part.and_then(|part| part.call);
+    "read_ahead": Flag = row.request.kind.read_ahead;
+    "sync": Flag = row.request.kind.sync;
+    "metadata": Flag = row.request.kind.metadata;
+    "fua": Flag = row.request.kind.fua;
+    "scheduled": Flag = row.request.scheduled;
+    "depth": Number = (row.request.depth > 0).then_some(row.request.depth);
+    "requeues": Number = row.request.requeues;
+    "error": Text = error(row.request);
+    "bios": Number = row.parts as u64;
+    "seen": Text = coverage(row.request.coverage);
+    "bio_only": Flag = row.request.bio_only;
+    "stacked": Flag = row.device.map(BlockDevice::is_stacked);
+    "file_device": Text = row.file.map(|file| format!("{}:{}", file.id.major, file.id.minor));
+    "inode": Id = row.file.map(|file| file.id.inode);
+    "stack_complete": Flag = row.view.tables.is_complete(row.part.and_then(|part| part.stack));
+}
 
-/// The cells of a request, in the order of [`COLUMNS`]. Of several parts, the row shows the one with the most bytes.
-pub fn row<'v>(view: &'v View<'_>, asked: &Asked) -> [Cell<'v>; COLUMNS.len()] {
-    let (request, parts) = (&asked.request, &asked.parts);
-    let part = main_part(parts);
-    let device = view.device(request);
-    let file = part.and_then(|part| view.tables.files.get(part.file?.index()));
-    let owned = |text: Option<String>| text.map_or(Cell::None, |text| Cell::Text(text.into()));
-    let (thread, process) = (
-        part.and_then(|part| view.thread(part)),
-        part.and_then(|part| view.process(part)),
-    );
-    let name = part
-        .and_then(|part| view.facts.names.get(part.name as usize))
-        .map(String::as_str);
-    let seen = match request.coverage {
+/// The cells of a request, in the order of [`COLUMNS`].
+pub fn row<'r>(view: &'r View<'_>, asked: &Asked) -> [Cell<'r>; COLUMNS.len()] {
+    let part = main_part(&asked.parts);
+    let tables = view.tables;
+    let thread = part.and_then(|part| part.thread);
+    cells(&IoRow {
+        view,
+        request: &asked.request,
+        waited_ns: asked.waited_ns,
+        parts: asked.parts.len(),
+        part,
+        device: tables.devices.get(asked.request.device.index()),
+        file: part.and_then(|part| tables.files.get(part.file?.index())),
+        thread: thread.and_then(|thread| tables.thread(thread)),
+        process: thread.and_then(|thread| tables.process(thread)),
+        name: part
+            .and_then(|part| view.facts.names.get(part.name as usize))
+            .map(String::as_str),
+    })
+}
+
+/// The error number; empty if there is none.
+fn error(request: &RequestFact) -> String {
+    match request.error {
+        0 => String::new(),
+        error => error.to_string(),
+    }
+}
+
+fn coverage(coverage: RequestCoverage) -> &'static str {
+    match coverage {
         RequestCoverage::Full => "whole",
         RequestCoverage::StartMissed => "no-start",
         RequestCoverage::EndMissed => "no-end",
-    };
-    [
-        Cell::Number(view.time_ns(request.start)),
-        Cell::number(part.map(|part| part.pid)),
-        Cell::number(part.map(|part| part.tid)),
-        Cell::text(device.map(|device| device.name.as_str())),
-        Cell::Number(request.sector),
-        Cell::Text(request.operation.name().into()),
-        Cell::number(Some(request.bytes)),
-        owned(part.and_then(|part| view.path(part))),
-        Cell::number(part.and_then(|part| part.offset)),
-        Cell::time(request.queued),
-        Cell::time(request.service),
-        owned(part.and_then(|part| view.place_name(view.place(part)))),
-        Cell::text(process.map(|process| process.name.as_str()).or(name)),
-        Cell::text(thread.map(|thread| thread.name.as_str()).or(name)),
-        Cell::Number(view.time_ns(request.end)),
-        Cell::number((asked.waited_ns > 0).then_some(asked.waited_ns)),
-        Cell::text(part.map(|part| part.source.name())),
-        part.map_or(Cell::None, |part| Cell::Flag(part.in_fault)),
-        Cell::number(part.and_then(|part| part.call)),
-        Cell::Flag(request.kind.read_ahead),
-        Cell::Flag(request.kind.sync),
-        Cell::Flag(request.kind.metadata),
-        Cell::Flag(request.kind.fua),
-        Cell::Flag(request.scheduled),
-        Cell::number((request.depth > 0).then_some(request.depth)),
-        Cell::number(Some(request.requeues)),
-        Cell::Text(
-            if request.error == 0 {
-                String::new()
-            } else {
-                request.error.to_string()
-            }
-            .into(),
-        ),
-        Cell::Number(parts.len() as u64),
-        Cell::Text(seen.into()),
-        Cell::Flag(request.bio_only),
-        device.map_or(Cell::None, |device| Cell::Flag(device.is_stacked())),
-        file.map_or(Cell::None, |file| {
-            Cell::Text(format!("{}:{}", file.id.major, file.id.minor).into())
-        }),
-        Cell::number(file.map(|file| file.id.inode)),
-        part.and_then(|part| view.is_complete(part))
-            .map_or(Cell::None, Cell::Flag),
-    ]
+    }
 }

@@ -9,11 +9,13 @@ use super::devices::{self, DeviceRow};
 use super::files::{self, Tiny, TinyRow, WasteRow};
 use super::rows::{Asked, Part};
 use super::select::Selector;
-use super::tally::{Groups, Tally};
+use super::tally::IoTally;
 use super::view::{Place, View, no_file};
 use crate::export::ns;
+use crate::grid::{GroupName, GroupTables, Groupings, by};
+use crate::lookup::Lookup as _;
 use fact::request::{BioSource, Operation, RequestCoverage};
-use fact::{MappedFileId, ProcessId, Recording, RequestFact};
+use fact::{MappedFileId, ProcessId, Recording};
 
 /// Summary of the selected block requests.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -27,63 +29,20 @@ pub struct IoReport {
     /// Selected requests of the devices that are in totals.
     pub requests: u64,
     /// I/Os of these requests.
-    pub totals: Tally,
+    pub totals: IoTally,
     /// Known time that threads waited for these requests, in ns.
     pub waited_ns: u64,
     /// Rows by device, including stacked ones; devices without requests are left out.
     pub by_device: Vec<DeviceRow>,
-    /// Rows by file.
-    pub by_file: Vec<FileRow>,
-    /// Rows by submitting function.
-    pub by_function: Vec<FunctionRow>,
-    /// Rows by submitting process.
-    pub by_process: Vec<ProcessRow>,
+    /// The tables `by_file`, `by_function` and `by_process`.
+    #[serde(flatten)]
+    pub tables: GroupTables<IoTally>,
     /// Pages read for faults and never touched, in the whole recording.
     pub waste: Vec<WasteRow>,
     /// Places with many small reads.
     pub tiny_reads: Vec<TinyRow>,
     /// Failed requests by device, operation and error.
     pub errors: Vec<ErrorRow>,
-}
-
-/// I/Os of a file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct FileRow {
-    /// Path as the process sees it; in parentheses, a source that is not a file.
-    pub file: String,
-    /// `major:minor` of the file's device.
-    pub device: Option<String>,
-    /// Inode number of the file.
-    pub inode: Option<u64>,
-    /// Number of I/Os, bytes and time.
-    #[serde(flatten)]
-    pub tally: Tally,
-}
-
-/// I/Os of a function.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct FunctionRow {
-    /// Function name; in brackets, a kernel thread or another program; `None`: no function of the program, or unknown.
-    pub function: Option<String>,
-    /// The function's module.
-    pub module: Option<String>,
-    /// The submitter is known.
-    pub seen: bool,
-    /// Number of I/Os, bytes and time.
-    #[serde(flatten)]
-    pub tally: Tally,
-}
-
-/// I/Os of a process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ProcessRow {
-    /// Process ID, if the process is recorded.
-    pub pid: Option<u32>,
-    /// Process name; in brackets, a kernel thread or another program; `None`: unknown.
-    pub process: Option<String>,
-    /// Number of I/Os, bytes and time.
-    #[serde(flatten)]
-    pub tally: Tally,
 }
 
 /// Requests that failed the same way.
@@ -101,6 +60,13 @@ pub struct ErrorRow {
     pub requests: u64,
 }
 
+/// What an I/O is grouped by.
+struct IoKeys {
+    file: FileKey,
+    place: Place,
+    process: ProcessKey,
+}
+
 /// Grouping key of the table by file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum FileKey {
@@ -116,22 +82,98 @@ enum ProcessKey {
     Unseen,
 }
 
-/// Accumulates the sums of all tables.
-#[derive(Default)]
-struct Sums {
+fn groupings<'v>(view: &'v View<'_>) -> Groupings<'v, IoKeys, IoTally> {
+    Groupings::new(vec![
+        by(("by_file", "by file"), |keys: &IoKeys| keys.file, |key| file(view, key)),
+        by(
+            ("by_function", "by function"),
+            |keys: &IoKeys| keys.place,
+            |place| function(view, place),
+        ),
+        by(
+            ("by_process", "by process"),
+            |keys: &IoKeys| keys.process,
+            |key| process(view, key),
+        ),
+    ])
+}
+
+fn file(view: &View<'_>, key: FileKey) -> GroupName {
+    let (path, id) = match key {
+        FileKey::File(id) => (view.path_of(id).unwrap_or_default(), Some(id)),
+        FileKey::None(source) => (no_file(source).to_owned(), None),
+        FileKey::Unseen => ("(unknown submitter)".to_owned(), None),
+    };
+    let file = id.and_then(|id| view.tables.files.get(id.index()));
+    GroupName::path(path.clone())
+        .field("file", path)
+        .field(
+            "device",
+            file.map(|file| format!("{}:{}", file.id.major, file.id.minor)),
+        )
+        .field("inode", file.map(|file| file.id.inode))
+        .of_file(id)
+}
+
+fn function(view: &View<'_>, place: Place) -> GroupName {
+    let name = match (place, view.place_name(place)) {
+        (Place::Function(id), _) => view.functions.group_name(view.tables, Some(id)),
+        (Place::Unknown, _) => GroupName::new("(unknown submitter)")
+            .field("function", None::<u64>)
+            .field("module", None::<u64>),
+        (_, Some(other)) => GroupName::new(other.clone())
+            .field("function", other)
+            .field("module", None::<u64>),
+        (_, None) => view.functions.group_name(view.tables, None),
+    };
+    name.field("seen", place != Place::Unknown)
+}
+
+fn process(view: &View<'_>, key: ProcessKey) -> GroupName {
+    let (pid, name) = match key {
+        ProcessKey::Process(id) => {
+            let process = view.tables.processes.get(id.index());
+            (
+                process.map(|process| process.pid),
+                process.map(|process| process.name.clone()),
+            )
+        }
+        ProcessKey::Other(name) => (None, view.place_name(Place::Other(name))),
+        ProcessKey::Unseen => (None, None),
+    };
+    let shown = GroupName::new(name.as_deref().unwrap_or("(unknown submitter)"));
+    let shown = match pid {
+        Some(pid) => shown.with_id(pid),
+        None => shown,
+    };
+    shown.field("pid", pid).field("process", name)
+}
+
+/// Accumulates the selected requests.
+struct IoSums<'v> {
+    view: &'v View<'v>,
     requests: u64,
     waited_ns: u64,
-    totals: Tally,
-    files: Groups<FileKey>,
-    functions: Groups<Place>,
-    processes: Groups<ProcessKey>,
+    groupings: Groupings<'v, IoKeys, IoTally>,
     tiny: Tiny,
     errors: BTreeMap<(u32, Operation, i32), u64>,
 }
 
-impl Sums {
+impl<'v> IoSums<'v> {
+    fn new(view: &'v View<'v>) -> Self {
+        Self {
+            view,
+            requests: 0,
+            waited_ns: 0,
+            groupings: groupings(view),
+            tiny: Tiny::default(),
+            errors: BTreeMap::new(),
+        }
+    }
+
     /// Counts a request with its selected parts; `all`: parts are not filtered.
-    fn add(&mut self, view: &View<'_>, asked: &Asked, all: bool) {
+    fn add(&mut self, asked: &Asked, all: bool) {
+        let view = self.view;
         let (request, parts) = (&asked.request, &asked.parts);
         self.requests += 1;
         self.waited_ns = self.waited_ns.saturating_add(asked.waited_ns);
@@ -142,7 +184,8 @@ impl Sums {
         let mut left = u64::from(request.bytes);
         for part in parts {
             left = left.saturating_sub(u64::from(part.bytes));
-            let process = view.thread(part).map(|thread| ProcessKey::Process(thread.process));
+            let process = part.thread.and_then(|id| view.tables.thread(id));
+            let process = process.map(|thread| ProcessKey::Process(thread.process));
             let place = view.place(part);
             let process = process.unwrap_or(match place {
                 Place::Other(name) => ProcessKey::Other(name),
@@ -150,7 +193,9 @@ impl Sums {
             });
             let file = part.file.map_or(FileKey::None(part.source), FileKey::File);
             let time = ns(request.end.since(part.time));
-            self.count((file, place, process), request, u64::from(part.bytes), time);
+            let keys = IoKeys { file, place, process };
+            self.groupings
+                .add(&keys, &IoTally::of(request, u64::from(part.bytes), time));
         }
         // The submitter of the rest is unknown.
         if all && (left > 0 || parts.is_empty()) {
@@ -159,32 +204,15 @@ impl Sums {
             } else {
                 0
             };
-            self.count(
-                (FileKey::Unseen, Place::Unknown, ProcessKey::Unseen),
-                request,
-                left,
-                time,
-            );
+            let keys = IoKeys {
+                file: FileKey::Unseen,
+                place: Place::Unknown,
+                process: ProcessKey::Unseen,
+            };
+            self.groupings.add(&keys, &IoTally::of(request, left, time));
         }
         if let Some(first) = main_part(parts) {
             self.tiny.add(view, request, first);
-        }
-    }
-
-    fn count(
-        &mut self,
-        (file, place, process): (FileKey, Place, ProcessKey),
-        request: &RequestFact,
-        bytes: u64,
-        time: u64,
-    ) {
-        self.totals.add(request, bytes, time);
-        for group in [
-            self.files.of(file),
-            self.functions.of(place),
-            self.processes.of(process),
-        ] {
-            group.add(request, bytes, time);
         }
     }
 }
@@ -199,7 +227,7 @@ pub fn main_part(parts: &[Part]) -> Option<&Part> {
 impl IoReport {
     /// Summarizes the selected requests.
     pub fn new(view: &View<'_>, selector: &Selector) -> Self {
-        let mut sums = Sums::default();
+        let mut sums = IoSums::new(view);
         let mut by_device = devices::rows(view.tables);
         let all = !selector.chooses_parts();
         for mut asked in view.requests() {
@@ -211,7 +239,7 @@ impl IoReport {
                 row.add(&asked.request, bios);
             }
             if selector.counts(&asked.request) && asked.request.coverage != RequestCoverage::EndMissed {
-                sums.add(view, &asked, all);
+                sums.add(&asked, all);
             }
         }
         by_device.retain(|row| row.requests > 0 || row.unfinished > 0);
@@ -221,84 +249,21 @@ impl IoReport {
                 std::cmp::Reverse(row.done.read_bytes.saturating_add(row.done.written_bytes)),
             )
         });
-        let files = sums.files.sorted();
-        let paths: Vec<(MappedFileId, String)> = (files.iter())
-            .filter_map(|(key, _)| match key {
-                FileKey::File(file) => Some((*file, view.path_of(*file)?)),
-                _ => None,
-            })
-            .collect();
+        let (totals, groups) = sums.groupings.finish();
+        let files = groups.rows("by_file").iter();
         Self {
             recording: view.tables.recording.clone(),
             requests_in_file: view.facts.len() as u64,
             is_everything: selector.is_everything(),
             requests: sums.requests,
-            totals: sums.totals,
+            totals,
             waited_ns: sums.waited_ns,
             by_device,
-            by_file: files.into_iter().map(|group| file_row(view, group)).collect(),
-            by_function: sums
-                .functions
-                .sorted()
-                .into_iter()
-                .map(|group| function_row(view, group))
-                .collect(),
-            by_process: sums
-                .processes
-                .sorted()
-                .into_iter()
-                .map(|group| process_row(view, group))
-                .collect(),
-            waste: files::waste(view, paths.iter().map(|(id, path)| (*id, path.as_str()))),
+            waste: files::waste(view, files.filter_map(|row| Some((row.file()?, row.text("file")?)))),
+            tables: groups,
             tiny_reads: sums.tiny.finish(view),
             errors: sums.errors.into_iter().map(|error| error_row(view, error)).collect(),
         }
-    }
-}
-
-fn file_row(view: &View<'_>, (key, tally): (FileKey, Tally)) -> FileRow {
-    let file = match key {
-        FileKey::File(id) => view.tables.files.get(id.index()),
-        _ => None,
-    };
-    FileRow {
-        file: match key {
-            FileKey::File(id) => view.path_of(id).unwrap_or_default(),
-            FileKey::None(source) => no_file(source).to_owned(),
-            FileKey::Unseen => "(unknown submitter)".to_owned(),
-        },
-        device: file.map(|file| format!("{}:{}", file.id.major, file.id.minor)),
-        inode: file.map(|file| file.id.inode),
-        tally,
-    }
-}
-
-fn function_row(view: &View<'_>, (place, tally): (Place, Tally)) -> FunctionRow {
-    let function = match place {
-        Place::Function(id) => view.functions.get(id),
-        _ => None,
-    };
-    FunctionRow {
-        function: view.place_name(place),
-        module: function.and_then(|function| Some(view.tables.module_name(function.module?).to_owned())),
-        seen: place != Place::Unknown,
-        tally,
-    }
-}
-
-fn process_row(view: &View<'_>, (key, tally): (ProcessKey, Tally)) -> ProcessRow {
-    let process = match key {
-        ProcessKey::Process(id) => view.tables.processes.get(id.index()),
-        _ => None,
-    };
-    let other = match key {
-        ProcessKey::Other(name) => view.place_name(Place::Other(name)),
-        _ => None,
-    };
-    ProcessRow {
-        pid: process.map(|process| process.pid),
-        process: process.map(|process| process.name.clone()).or(other),
-        tally,
     }
 }
 

@@ -1,54 +1,27 @@
 //! Selection of requests. A request must match any value of each condition that is set, and all conditions.
 
-use std::time::Duration;
-
 use super::rows::{Asked, Part};
 use super::view::{Place, View};
-use crate::select::{Names, SelectError, Span, Wanted, Words, fits, glob, id_or_name, takes};
+pub use crate::select::Selection;
+use crate::select::{EventFilter, Names, SelectError, Span, Wanted, Words, fits, glob, id_or_name, takes};
 use fact::request::{BlockDevice, DeviceId, Operation};
-use fact::{MappedFileId, RequestFact, StackId, Thread};
+use fact::{MappedFileId, RequestFact, Thread};
 
 const WORDS: Words = Words {
     verb: "io",
     of: "requests",
 };
 
-/// The user's filter options; an empty list selects everything.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Selection {
-    /// Names or patterns of devices.
-    pub devices: Vec<String>,
-    /// Paths, base names or patterns of files.
-    pub files: Vec<String>,
-    /// IDs, names or patterns of processes.
-    pub processes: Vec<String>,
-    /// IDs, names or patterns of threads.
-    pub threads: Vec<String>,
-    /// Names or patterns of submitting functions.
-    pub functions: Vec<String>,
-    /// Names or patterns of functions anywhere in the stack.
-    pub under: Vec<String>,
-    /// Operations of the requests.
-    pub operations: Vec<Operation>,
-    /// Earliest start, since the start of the recording (inclusive).
-    pub from: Option<Duration>,
-    /// Latest start, since the start of the recording (exclusive).
-    pub to: Option<Duration>,
-}
-
 /// A selection resolved against the tables of a recording.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Selector {
-    devices: Option<Vec<bool>>,
-    files: Option<Vec<bool>>,
-    threads: Option<Vec<bool>>,
-    /// By name index of unrecorded submitters.
-    others: Option<Vec<bool>>,
-    functions: Option<Vec<bool>>,
-    stacks: Option<Vec<bool>>,
+    files: Wanted,
+    filter: EventFilter,
+    /// Selected names of unrecorded submitters.
+    others: Wanted,
+    devices: Wanted,
     operations: Vec<Operation>,
-    span: Span,
-    /// By device: its requests are in totals.
+    /// By device: whether it is in totals.
     counts: Vec<bool>,
 }
 
@@ -77,12 +50,9 @@ impl Selector {
             counts: counts(view, devices.as_deref()),
             devices,
             files: names.files(&selection.files)?,
-            threads,
             others,
-            functions: names.functions(&selection.functions)?,
-            stacks: names.under(&selection.under)?,
+            filter: EventFilter::of_threads(names, selection, threads)?,
             operations: selection.operations.clone(),
-            span: Span::new(selection.from, selection.to),
         })
     }
 
@@ -94,8 +64,7 @@ impl Selector {
 
     /// Whether the request itself is selected, regardless of its submitters.
     fn takes(&self, view: &View<'_>, request: &RequestFact) -> bool {
-        let time = request.start.since(view.tables.recording.start);
-        self.span.has(time)
+        self.filter.has_time(view.tables, request.start)
             && (self.operations.is_empty() || self.operations.contains(&request.operation))
             && takes(self.devices.as_deref(), Some(request.device.index()))
     }
@@ -103,29 +72,27 @@ impl Selector {
     /// Whether a part of a request is selected.
     fn takes_part(&self, view: &View<'_>, part: &Part) -> bool {
         let is_wanted = match part.thread {
-            Some(thread) => takes(self.threads.as_deref(), Some(thread.index())),
+            Some(thread) => self.filter.has_thread(thread),
             None => takes(self.others.as_deref(), Some(part.name as usize)),
         };
         let function = || match view.place(part) {
-            Place::Function(id) => Some(id.0 as usize),
+            Place::Function(id) => Some(id),
             _ => None,
         };
         is_wanted
             && takes(self.files.as_deref(), part.file.map(MappedFileId::index))
-            && takes(self.stacks.as_deref(), part.stack.map(StackId::index))
-            && (self.functions.is_none() || takes(self.functions.as_deref(), function()))
+            && self.filter.has_stack(part.stack, function)
     }
 
     /// Whether the selection filters parts, by submitter or file.
-    pub fn chooses_parts(&self) -> bool {
-        let lists = [&self.files, &self.threads, &self.others, &self.functions, &self.stacks];
-        lists.into_iter().any(Option::is_some)
+    pub(super) fn chooses_parts(&self) -> bool {
+        self.files.is_some() || self.filter.has_names()
     }
 
     /// Whether nothing is filtered out.
-    pub fn is_everything(&self) -> bool {
+    pub(super) fn is_everything(&self) -> bool {
         let all = self.devices.is_none() && self.operations.is_empty() && !self.chooses_parts();
-        all && self.span == Span::default()
+        all && self.filter.span == Span::default()
     }
 
     /// Whether the request is in totals over devices. A stacked device is not, since the devices below it get the same requests

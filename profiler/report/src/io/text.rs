@@ -1,21 +1,40 @@
 //! Prints the tables of block requests for a terminal with 80 columns.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::devices::{Counts, DeviceRow};
 use super::files::{TinyRow, WasteRow};
-use super::report::{FunctionRow, IoReport, ProcessRow};
-use super::tally::Tally;
+use super::report::IoReport;
 use super::text_devices;
 use super::warn::warnings;
 use crate::export::ns;
-use crate::text::{WIDTH, bytes, columns, count, duration, fit, path, percent, warning, wrapped};
+use crate::grid::{Column, Grid};
+use crate::lookup::{headline, selected_of};
+use crate::text::{columns, count, duration, fit, path, percent, size, warning, wrapped, write_lines};
 use base::plural::counted;
 
-/// Width of the numbers after a name.
-const FIGURES: usize = 44;
-const NAME: usize = WIDTH - FIGURES;
+const WASTE: Grid<WasteRow> = Grid {
+    name: 35,
+    gap: 0,
+    columns: &[
+        Column("read", 28, |row, _| size(row.read_for_faults_bytes)),
+        Column("wasted", 9, |row, _| size(row.wasted_bytes)),
+        Column("share", 8, |row, _| {
+            percent(row.wasted_bytes, row.read_for_faults_bytes)
+        }),
+    ],
+};
+
+const TINY: Grid<TinyRow> = Grid {
+    name: 35,
+    gap: 0,
+    columns: &[
+        Column("reads", 19, |row, _| count(row.reads)),
+        Column("read", 9, |row, _| size(row.bytes)),
+        Column("mean", 9, |row, _| size(row.bytes.checked_div(row.reads).unwrap_or(0))),
+        Column("time", 8, |row, _| duration(row.time_ns)),
+    ],
+};
 
 /// Writes the whole report with ANSI styles; tables have at most `top` rows.
 ///
@@ -27,29 +46,31 @@ pub fn write(out: &mut impl Write, report: &IoReport, top: usize) -> io::Result<
         lines.extend(text_devices::lines(report, top));
     }
     if report.requests > 0 {
-        for (title, rows) in tables(report) {
-            lines.extend(table(title, &rows, &report.totals, top));
+        for table in &report.tables.0 {
+            lines.push(String::new());
+            lines.extend(table.lines(&report.totals, top));
         }
-        lines.extend(wasted(&report.waste, top));
-        lines.extend(tiny(&report.tiny_reads, top));
+        let wasted = report.waste.iter().filter(|row| row.wasted_bytes > 0).take(top);
+        let wasted = wasted.map(|row| (path(&row.file, WASTE.name), row));
+        lines.extend(WASTE.table("read for faults and never mapped", wasted));
+        let tiny = report.tiny_reads.iter().take(top);
+        lines.extend(TINY.table("many reads under 16 KiB", tiny.map(|row| (place(row), row))));
     }
-    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+    write_lines(out, &lines)
 }
 
 fn head(report: &IoReport) -> Vec<String> {
     let recording = &report.recording;
-    let command = recording.command.join(" ");
-    let command = if command.is_empty() { &recording.scope } else { &command };
     let figures = format!(", {}", duration(ns(recording.end.since(recording.start))));
-    let mut lines = vec![fit(command, WIDTH.saturating_sub(columns(&figures))) + &figures];
-    let of = if report.is_everything || report.requests == report.requests_in_file {
-        String::new()
+    let mut lines = vec![headline(recording, &figures)];
+    let of = if report.is_everything {
+        report.requests
     } else {
-        format!(" of {}", count(report.requests_in_file))
+        report.requests_in_file
     };
     let totals = &report.totals;
     let words = [
-        format!("{}{of}", count(report.requests)),
+        selected_of(report.requests, of),
         format!("{} read", size(totals.read_bytes)),
         format!("{} written", size(totals.written_bytes)),
     ];
@@ -93,156 +114,12 @@ fn account(devices: &[DeviceRow]) -> Vec<String> {
     devices.iter().filter_map(of).collect()
 }
 
-type Rows = Vec<(String, Tally)>;
-
-fn tables(report: &IoReport) -> [(&'static str, Rows); 3] {
-    let files = report
-        .by_file
-        .iter()
-        .map(|row| (path(&row.file, NAME - 1), row.tally))
-        .collect();
-    let functions = report
-        .by_function
-        .iter()
-        .map(|row| (function(row), row.tally))
-        .collect();
-    let processes = report.by_process.iter().map(|row| (process(row), row.tally)).collect();
-    [
-        ("by file", files),
-        ("by function", functions),
-        ("by process", processes),
-    ]
-}
-
-fn function(row: &FunctionRow) -> String {
-    match &row.function {
-        Some(name) => name.clone(),
-        None if row.seen => "(no function of the program)".to_owned(),
-        None => "(unknown submitter)".to_owned(),
-    }
-}
-
-fn process(row: &ProcessRow) -> String {
-    let name = row.process.as_deref().unwrap_or("(unknown submitter)");
-    match row.pid {
-        Some(pid) => {
-            let id = format!(" ({pid})");
-            fit(name, (NAME - 1).saturating_sub(columns(&id))) + &id
-        }
-        None => name.to_owned(),
-    }
-}
-
-fn table(title: &str, rows: &Rows, all: &Tally, top: usize) -> Vec<String> {
-    let heads = ["I/Os", "read", "written", "share", "time"].map(str::to_owned);
-    let mut lines = vec![String::new(), bold(&line(title, heads))];
-    lines.extend(
-        rows.iter()
-            .take(top)
-            .map(|(name, tally)| line(name, figures(tally, all))),
-    );
-    let more = rows.len().saturating_sub(top);
-    if more > 0 {
-        let mut rest = Tally::default();
-        rows.iter().skip(top).for_each(|(_, tally)| rest.merge(tally));
-        lines.push(line(&format!("({} more)", count(more as u64)), figures(&rest, all)));
-    }
-    if rows.len() > 1 {
-        lines.push(line("total", figures(all, all)));
-    }
-    lines
-}
-
-/// Cells of a row. The share is of bytes, or of I/Os if no bytes were transferred.
-fn figures(tally: &Tally, all: &Tally) -> [String; 5] {
-    let share = if all.bytes() > 0 {
-        percent(tally.bytes(), all.bytes())
-    } else {
-        percent(tally.ios, all.ios)
+/// The function of tiny reads, with their file.
+fn place(row: &TinyRow) -> String {
+    let function = row.function.as_deref().unwrap_or("(unknown)");
+    let Some(file) = row.file.as_deref().and_then(|path| path.rsplit('/').next()) else {
+        return function.to_owned();
     };
-    [
-        count(tally.ios),
-        size(tally.read_bytes),
-        size(tally.written_bytes),
-        share,
-        duration(tally.time_ns),
-    ]
-}
-
-/// Formats a line of a table.
-fn line(name: &str, figures: [String; 5]) -> String {
-    let name = fit(name, NAME - 1);
-    let room = NAME.saturating_sub(columns(&name));
-    let [first @ .., last] = figures;
-    let mut line = format!("{name}{:room$}", "");
-    for figure in first {
-        let _ = write!(line, "{figure:>9}");
-    }
-    line + &format!("{last:>8}")
-}
-
-fn wasted(rows: &[WasteRow], top: usize) -> Vec<String> {
-    let rows: Vec<&WasteRow> = rows.iter().filter(|row| row.wasted_bytes > 0).take(top).collect();
-    if rows.is_empty() {
-        return Vec::new();
-    }
-    let heads = ["", "", "read", "wasted", "share"].map(str::to_owned);
-    let mut lines = vec![String::new(), bold(&line("read for faults and never mapped", heads))];
-    lines.extend(rows.into_iter().map(|row| {
-        let share = percent(row.wasted_bytes, row.read_for_faults_bytes);
-        let figures = [
-            String::new(),
-            String::new(),
-            size(row.read_for_faults_bytes),
-            size(row.wasted_bytes),
-            share,
-        ];
-        line(&path(&row.file, NAME - 1), figures)
-    }));
-    lines
-}
-
-fn tiny(rows: &[TinyRow], top: usize) -> Vec<String> {
-    if rows.is_empty() {
-        return Vec::new();
-    }
-    let heads = ["", "reads", "read", "mean", "time"].map(str::to_owned);
-    let mut lines = vec![String::new(), bold(&line("many reads under 16 KiB", heads))];
-    lines.extend(rows.iter().take(top).map(|row| {
-        let function = row.function.as_deref().unwrap_or("(unknown)");
-        let name = match row.file.as_deref().and_then(|path| path.rsplit('/').next()) {
-            Some(file) => {
-                let file = fit(file, NAME / 2 - 1);
-                let of = format!(" of {file}");
-                fit(function, (NAME - 1).saturating_sub(columns(&of))) + &of
-            }
-            None => function.to_owned(),
-        };
-        let mean = row.bytes.checked_div(row.reads).unwrap_or(0);
-        line(
-            &name,
-            [
-                String::new(),
-                count(row.reads),
-                size(row.bytes),
-                size(mean),
-                duration(row.time_ns),
-            ],
-        )
-    }));
-    lines
-}
-
-pub(super) fn bold(text: &str) -> String {
-    let bold = anstyle::Style::new().bold();
-    format!("{bold}{text}{bold:#}")
-}
-
-/// Formats bytes for a column: `34.5 MB`.
-pub(super) fn size(sum: u64) -> String {
-    match sum {
-        0 => "0".to_owned(),
-        1..1000 => format!("{sum} B"),
-        _ => bytes(sum),
-    }
+    let of = format!(" of {}", fit(file, TINY.name / 2));
+    fit(function, TINY.name.saturating_sub(columns(&of))) + &of
 }

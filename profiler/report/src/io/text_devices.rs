@@ -1,61 +1,51 @@
 //! Prints the table of devices and the distribution of their latencies.
 
-use std::fmt::Write as _;
-
 use super::devices::{DeviceRow, Times};
 use super::report::IoReport;
-use super::text::{bold, size};
-use crate::text::{columns, count, duration, fit};
+use crate::grid::{Column, Grid};
+use crate::text::{bold, columns, count, duration, fit, size};
 
-/// Width of a device's name.
-const NAME: usize = 17;
 /// Width of the bar column.
 const BAR: usize = 20;
 
+const DEVICES: Grid<DeviceRow> = Grid {
+    name: 16,
+    gap: 0,
+    columns: &[
+        Column("requests", 10, |row, _| count(row.requests)),
+        Column("read", 9, |row, _| size(row.done.read_bytes)),
+        Column("written", 9, |row, _| size(row.done.written_bytes)),
+        Column("queue", 9, |row, _| time(row.queue.mean_ns())),
+        Column("service", 9, |row, _| time(row.service.mean_ns())),
+        Column("95 %", 9, |row, _| time(row.service.within_ns(95))),
+        Column("depth", 9, |row, _| depth(row)),
+    ],
+};
+
 /// The table of devices, and the latency histograms of those with the most bytes.
 pub fn lines(report: &IoReport, top: usize) -> Vec<String> {
-    let heads = ["requests", "read", "written", "queue", "service", "95 %", "depth"].map(str::to_owned);
-    let mut lines = vec![String::new(), bold(&line("by device", &heads))];
-    lines.extend(report.by_device.iter().take(top).map(row));
+    let rows = report.by_device.iter().take(top);
+    let name = |row: &DeviceRow| fit(&row.device, DEVICES.name - 2) + if row.stacked { " *" } else { "" };
+    let mut lines = vec![String::new(), DEVICES.head("by device")];
+    lines.extend(rows.map(|row| DEVICES.row(&name(row), row, row)));
     let more = report.by_device.len().saturating_sub(top);
     if more > 0 {
         lines.push(format!("({} more)", count(more as u64)));
     }
-    for row in report.by_device.iter().take(top.min(3)) {
-        lines.extend(histogram(row));
-    }
+    lines.extend(report.by_device.iter().take(top.min(3)).flat_map(histogram));
     lines
 }
 
-fn row(row: &DeviceRow) -> String {
-    let star = if row.stacked { " *" } else { "" };
-    let name = fit(&row.device, NAME - 3) + star;
-    let time = |time: Option<u64>| time.map_or_else(|| "-".to_owned(), duration);
-    let depth = match row.depth_tenths() {
+fn time(time: Option<u64>) -> String {
+    time.map_or_else(|| "-".to_owned(), duration)
+}
+
+fn depth(row: &DeviceRow) -> String {
+    match row.depth_tenths() {
         None => "-".to_owned(),
         Some(tenths @ ..1000) => format!("{}.{}/{}", tenths / 10, tenths % 10, row.depth_max),
         Some(tenths) => format!("{}/{}", tenths / 10, row.depth_max),
-    };
-    let figures = [
-        count(row.requests),
-        size(row.done.read_bytes),
-        size(row.done.written_bytes),
-        time(row.queue.mean_ns()),
-        time(row.service.mean_ns()),
-        time(row.service.within_ns(95)),
-        depth,
-    ];
-    line(&name, &figures)
-}
-
-/// Formats a line of the table.
-fn line(name: &str, figures: &[String; 7]) -> String {
-    let room = NAME.saturating_sub(columns(name));
-    let mut line = format!("{name}{:room$}", "");
-    for figure in figures {
-        let _ = write!(line, "{figure:>9}");
     }
-    line
 }
 
 /// Histogram of a device's latencies, by powers of two.

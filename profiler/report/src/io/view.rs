@@ -5,12 +5,10 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::rows::{Asked, Facts, Ordered, Part};
-use crate::export::ns;
 use crate::faults::view::path_of;
 use crate::functions::{FunctionId, Functions};
-use base::addr::Timestamp;
-use fact::request::{BioSource, BlockDevice};
-use fact::{Location, MappedFileId, Process, RequestFact, Tables, Thread, upwards};
+use fact::request::BioSource;
+use fact::{MappedFileId, Tables};
 
 /// The submitter of a part, as tables group it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -66,26 +64,6 @@ impl<'a> View<'a> {
         self.order.iter()
     }
 
-    /// Time since the start of the recording, in ns.
-    pub fn time_ns(&self, time: Timestamp) -> u64 {
-        ns(time.since(self.tables.recording.start))
-    }
-
-    /// The request's device.
-    pub fn device(&self, request: &RequestFact) -> Option<&'a BlockDevice> {
-        self.tables.devices.get(request.device.index())
-    }
-
-    /// The submitting thread, if it is recorded.
-    pub fn thread(&self, part: &Part) -> Option<&'a Thread> {
-        self.tables.threads.get(part.thread?.index())
-    }
-
-    /// The submitting process, if it is recorded.
-    pub fn process(&self, part: &Part) -> Option<&'a Process> {
-        self.tables.processes.get(self.thread(part)?.process.index())
-    }
-
     /// The submitter, for grouping.
     pub fn place(&self, part: &Part) -> Place {
         match self.functions.innermost(part.stack) {
@@ -107,21 +85,9 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Path of the part's file.
-    pub fn path(&self, part: &Part) -> Option<String> {
-        self.path_of(part.file?)
-    }
-
     /// Path of a file.
     pub fn path_of(&self, file: MappedFileId) -> Option<String> {
         self.tables.files.get(file.index()).map(path_of)
-    }
-
-    /// Whether the stack reaches the thread's first frame; `None` if there is no stack.
-    pub fn is_complete(&self, part: &Part) -> Option<bool> {
-        let outermost = upwards(self.tables, part.stack?).last()?;
-        let frame = self.tables.frames.get(outermost.index())?;
-        Some(!matches!(frame.location, Location::Truncated(_)))
     }
 }
 

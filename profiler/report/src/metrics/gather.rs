@@ -108,7 +108,7 @@ impl Copied {
 #[derive(Debug, Default)]
 pub struct Facts {
     pub(super) faults: faults::Facts,
-    pub(super) waits: waits::rows::Facts,
+    pub(super) waits: waits::Facts,
     pub(super) requests: io::Facts,
     pub(super) samples: Sorted<Sample>,
     pub(super) copies: Sorted<Copied>,

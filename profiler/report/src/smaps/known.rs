@@ -13,6 +13,7 @@ use serde::{Serialize, Serializer};
 use super::touchers::{Arena, Names, Part, Touchers, Touches};
 use crate::faults::view::path_of;
 use crate::faults::{Facts, View};
+use crate::lookup::Lookup as _;
 use base::addr::PAGE;
 use base::event::FileId;
 use fact::fault::{Access, FaultClass};
@@ -252,7 +253,7 @@ impl<I: Iterator<Item = KnownRow>, F: Fn() -> I> Serialize for Each<F> {
 
 impl Gathered {
     fn fault(&mut self, view: &View<'_>, fault: &FaultFact) {
-        let (Some(place), Some(thread), None) = (fault.place, view.thread(fault), fault.failed) else {
+        let (Some(place), Some(thread), None) = (fault.place, view.tables.thread(fault.thread), fault.failed) else {
             return;
         };
         let page = page_of(place.offset);

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::known::Known;
 use super::parse::{Amounts, Region};
 use super::touchers::Touchers;
-use crate::export::Cell;
+use crate::export::columns;
 use base::event::FileId;
 
 /// Section data of a region.
@@ -211,52 +211,25 @@ fn sections(process: &Process, known: Option<&Known>) -> Vec<SectionRow> {
     sums.into_iter().map(row).collect()
 }
 
-/// Columns of the export with one row per section; new columns are appended.
-pub const COLUMNS: [&str; 18] = [
-    "pid",
-    "process",
-    "file",
-    "section",
-    "unknown",
-    "rss_bytes",
-    "pss_bytes",
-    "shared_clean_bytes",
-    "shared_dirty_bytes",
-    "private_clean_bytes",
-    "private_dirty_bytes",
-    "anonymous_bytes",
-    "swap_bytes",
-    "hugetlb_bytes",
-    "device",
-    "inode",
-    "touched_bytes",
-    "touched_by",
-];
-
-impl SectionRow {
-    /// The cells in the order of [`COLUMNS`]; only the first toucher is included.
-    pub fn cells(&self) -> [Cell<'_>; COLUMNS.len()] {
-        let amounts = &self.amounts;
-        let first = self.touched_by.first().and_then(|toucher| toucher.function);
-        [
-            Cell::Number(u64::from(self.pid)),
-            Cell::text(Some(&self.process)),
-            Cell::text(Some(&self.file)),
-            Cell::text(self.section.as_deref()),
-            Cell::text(self.unknown.as_deref()),
-            Cell::Number(amounts.rss),
-            Cell::number(amounts.pss),
-            Cell::Number(amounts.shared_clean),
-            Cell::Number(amounts.shared_dirty),
-            Cell::Number(amounts.private_clean),
-            Cell::Number(amounts.private_dirty),
-            Cell::Number(amounts.anonymous),
-            Cell::Number(amounts.swap),
-            Cell::Number(amounts.hugetlb),
-            Cell::text(self.device.as_deref()),
-            Cell::number(self.inode),
-            Cell::number(self.touched_bytes),
-            Cell::text(first),
-        ]
-    }
+columns! {
+    /// The cells of a section, in the order of [`COLUMNS`]; only the first toucher is included.
+    pub fn cells<'r>(row: &'r SectionRow);
+    "pid": Number = row.pid;
+    "process": Text = row.process.as_str();
+    "file": Text = row.file.as_str();
+    "section": Text = row.section.as_deref();
+    "unknown": Text = row.unknown.as_deref();
+    "rss_bytes": Number = row.amounts.rss;
+    "pss_bytes": Number = row.amounts.pss;
+    "shared_clean_bytes": Number = row.amounts.shared_clean;
+    "shared_dirty_bytes": Number = row.amounts.shared_dirty;
+    "private_clean_bytes": Number = row.amounts.private_clean;
+    "private_dirty_bytes": Number = row.amounts.private_dirty;
+    "anonymous_bytes": Number = row.amounts.anonymous;
+    "swap_bytes": Number = row.amounts.swap;
+    "hugetlb_bytes": Number = row.amounts.hugetlb;
+    "device": Text = row.device.as_deref();
+    "inode": Id = row.inode;
+    "touched_bytes": Number = row.touched_bytes;
+    "touched_by": Text = row.touched_by.first().and_then(|toucher| toucher.function);
 }

@@ -8,12 +8,36 @@ use super::known::{Known, KnownRow};
 use super::parse::Amounts;
 use super::report::{Footprint, SectionRow, rank};
 use super::touchers::Touchers;
-use crate::text::{self, bytes, columns, count, fit, padded, warning};
+use crate::grid::{Column, Grid};
+use crate::text::{self, bytes, columns, count, fit, warning};
 
-/// Width of a name.
-const NAME: usize = 26;
-/// Width of a number.
-const FIGURE: usize = 9;
+/// Amounts of memory; zero, the most common value, is a dash.
+const AMOUNTS: Grid<Amounts> = Grid {
+    name: 26,
+    gap: 0,
+    columns: &[
+        Column("RSS", 9, |of, _| size(of.rss)),
+        Column("PSS", 9, |of, _| of.pss.map_or_else(|| "?".to_owned(), size)),
+        Column("shared", 9, |of, _| size(of.shared())),
+        Column("private", 9, |of, _| {
+            size(of.private_clean.saturating_add(of.private_dirty))
+        }),
+        Column("dirty", 9, |of, _| {
+            size(of.private_dirty.saturating_add(of.shared_dirty))
+        }),
+        Column("swap", 9, |of, _| size(of.swap)),
+    ],
+};
+
+const TOUCHED: Grid<KnownRow> = Grid {
+    name: 49,
+    gap: 0,
+    columns: &[
+        Column("touched", 11, |row, _| size(row.touched_bytes)),
+        Column("distinct", 10, |row, _| size(row.distinct_bytes)),
+        Column("written", 10, |row, _| size(row.written_bytes)),
+    ],
+};
 
 /// Writes the footprint with ANSI styles; tables have at most `top` rows.
 ///
@@ -22,23 +46,23 @@ const FIGURE: usize = 9;
 pub fn write(out: &mut impl Write, footprint: &Footprint, top: usize) -> io::Result<()> {
     let mut lines = Vec::new();
     if footprint.by_process.len() > 1 {
-        lines.push(head("process"));
+        lines.push(AMOUNTS.head("process"));
         let rows = footprint.by_process.iter();
         lines.extend(rows.take(top).map(|row| {
             let name = format!("{} {}", row.pid, row.process);
-            line(&fit(&name, NAME), &row.amounts)
+            line(&name, &row.amounts)
         }));
         lines.extend(rest(footprint.by_process.len(), top));
         lines.push(line("all", &footprint.totals));
         lines.push(String::new());
     }
-    lines.push(head("file"));
+    lines.push(AMOUNTS.head("file"));
     let files = footprint.by_file.iter().filter(|row| is_there(&row.amounts));
     lines.extend(
         files
             .clone()
             .take(top)
-            .map(|row| line(&text::path(&row.file, NAME), &row.amounts)),
+            .map(|row| line(&text::path(&row.file, AMOUNTS.name), &row.amounts)),
     );
     lines.extend(rest(files.count(), top));
     if footprint.pss_rounding_bytes > 0 {
@@ -50,7 +74,7 @@ pub fn write(out: &mut impl Write, footprint: &Footprint, top: usize) -> io::Res
     }
     lines.push(line("all", &footprint.totals));
     lines.push(String::new());
-    lines.push(head("section"));
+    lines.push(AMOUNTS.head("section"));
     let sections = sections(footprint);
     for (row, amounts) in sections.iter().take(top) {
         lines.push(line(&section(row), amounts));
@@ -85,64 +109,27 @@ pub fn write(out: &mut impl Write, footprint: &Footprint, top: usize) -> io::Res
 /// # Errors
 /// Errors of the output.
 pub fn write_known(out: &mut impl Write, known: &Known, top: usize) -> io::Result<()> {
-    let bold = anstyle::Style::new().bold();
-    let figures = ["touched", "distinct", "written"]
-        .map(|name| format!("{name:>10}"))
-        .concat();
-    let mut lines = vec![format!("{bold}{}{figures}{bold:#}", padded("section", 50))];
+    let mut lines = vec![TOUCHED.head("section")];
     for row in known.by_section().take(top) {
-        let KnownRow {
-            touched_bytes,
-            distinct_bytes,
-            written_bytes,
-            ..
-        } = &row;
-        let figures = [touched_bytes, distinct_bytes, written_bytes].map(|bytes| format!("{:>10}", size(*bytes)));
         let place = match &row.section {
             Some(section) => format!("{} {}", text::path(&row.file, 34), fit(section, 14)),
-            None => text::path(&row.file, 49),
+            None => text::path(&row.file, TOUCHED.name),
         };
-        lines.push(padded(&place, 50) + &figures.concat());
+        lines.push(TOUCHED.row(&place, &row, &row));
         lines.extend(touchers(None, &row.functions));
     }
     lines.extend(rest(known.by_section().len(), top));
-    lines.push(
-        "touched: pages with a page fault, counted per process; `ngmi smaps PID` shows what is in memory".to_owned(),
-    );
-    let lines = lines.iter().flat_map(|line| match line.strip_prefix("touched: ") {
-        Some(words) => {
-            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-            text::wrapped("touched:", &words, " ")
-        }
-        None => vec![line.clone()],
-    });
-    lines.into_iter().try_for_each(|line| writeln!(out, "{line}"))
+    let note = "pages with a page fault, counted per process; `ngmi smaps PID` shows what is in memory";
+    lines.extend(text::wrapped_words("touched:", note));
+    text::write_lines(out, &lines)
 }
 
 fn is_there(amounts: &Amounts) -> bool {
     amounts.rss > 0 || amounts.swap > 0
 }
 
-fn head(what: &str) -> String {
-    let bold = anstyle::Style::new().bold();
-    let names = ["RSS", "PSS", "shared", "private", "dirty", "swap"];
-    let figures = names.map(|name| format!("{name:>FIGURE$}")).concat();
-    format!("{bold}{}{figures}{bold:#}", padded(what, NAME))
-}
-
 fn line(name: &str, amounts: &Amounts) -> String {
-    let private = amounts.private_clean.saturating_add(amounts.private_dirty);
-    let dirty = amounts.private_dirty.saturating_add(amounts.shared_dirty);
-    let pss = amounts.pss.map_or_else(|| "?".to_owned(), size);
-    let figures = [
-        size(amounts.rss),
-        pss,
-        size(amounts.shared()),
-        size(private),
-        size(dirty),
-        size(amounts.swap),
-    ];
-    padded(name, NAME) + &figures.map(|figure| format!("{figure:>FIGURE$}")).concat()
+    AMOUNTS.row(name, amounts, amounts)
 }
 
 /// Formats an amount; zero, the most common value, is a dash.
@@ -171,7 +158,7 @@ fn sections(footprint: &Footprint) -> Vec<(&SectionRow, Amounts)> {
 fn section(row: &SectionRow) -> String {
     let unknown = row.unknown.as_ref().map(|_| "?");
     let section = fit(row.section.as_deref().or(unknown).unwrap_or_default(), 12);
-    let room = NAME.saturating_sub(columns(&section) + 1);
+    let room = AMOUNTS.name.saturating_sub(columns(&section) + 1);
     let base = row.file.rsplit('/').next().unwrap_or(&row.file);
     format!("{} {section}", fit(base, room))
 }

@@ -25,8 +25,8 @@ const WAKERS: [Option<Option<bool>>; 4] = [None, Some(None), Some(Some(false)), 
 
 /// Packed waits.
 #[derive(Debug, Default)]
-pub struct Rows {
-    kept: Sorted<Row>,
+pub struct WaitRows {
+    kept: Sorted<PackedWait>,
     calls: Vec<WaitCall>,
     numbers: FxHashMap<WaitCall, u32>,
     /// Stacks that waited for locks and conditions.
@@ -36,7 +36,7 @@ pub struct Rows {
 /// A packed wait.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
-pub(super) struct Row {
+pub(super) struct PackedWait {
     start: u64,
     end: u64,
     off: u64,
@@ -59,13 +59,13 @@ pub(super) struct Row {
     rest: u32,
 }
 
-impl sorted::Row for Row {
+impl sorted::Row for PackedWait {
     fn key(&self) -> u64 {
         self.start
     }
 }
 
-impl Rows {
+impl WaitRows {
     /// Keeps rows in memory up to a limit and the rest in `scratch`.
     pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
         Self {
@@ -93,7 +93,7 @@ impl Rows {
             self.futexes.insert((stack, wait.reason));
         }
         let waker = wait.waker.as_ref();
-        let row = Row {
+        let row = PackedWait {
             start: wait.start.0,
             end: wait.end.0,
             off: ns(wait.off),
@@ -141,7 +141,7 @@ impl Rows {
     }
 
     /// Unpacks a wait.
-    pub(super) fn wait(&self, row: &Row) -> WaitFact {
+    pub(super) fn wait(&self, row: &PackedWait) -> WaitFact {
         let stack = |stack: u32| (stack != NONE).then_some(StackId::new(stack));
         WaitFact {
             start: Timestamp(row.start),
@@ -173,7 +173,7 @@ impl Rows {
     }
 
     /// All waits, ordered by start time.
-    pub(super) fn ordered(&self) -> Ordered<'_, Row> {
+    pub(super) fn ordered(&self) -> Ordered<'_, PackedWait> {
         self.kept.ordered()
     }
 }
@@ -182,7 +182,7 @@ impl Rows {
 #[derive(Debug, Default)]
 pub struct Facts {
     /// Collected waits.
-    pub rows: Rows,
+    pub rows: WaitRows,
     /// On-CPU and off-CPU times, to compare with the threads' lifetimes.
     pub lives: Lifetimes,
     causes: Sorted<CauseRow>,
@@ -192,7 +192,7 @@ impl Facts {
     /// Keeps rows in memory up to a limit and the rest in `scratch`.
     pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
         Self {
-            rows: Rows::beyond_memory(scratch),
+            rows: WaitRows::beyond_memory(scratch),
             causes: Sorted::beyond_memory(scratch),
             ..Self::default()
         }
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn calls_beyond_the_limit_are_about_no_file() {
-        let mut rows = Rows::default();
+        let mut rows = WaitRows::default();
         let call = |path: usize| WaitCall {
             number: 257,
             name: "openat".to_owned(),
@@ -285,7 +285,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_row_is_the_wait(waits in prop::collection::vec(wait(), 1..20)) {
-            let mut rows = Rows::default();
+            let mut rows = WaitRows::default();
             for wait in &waits {
                 prop_assert!(rows.push(wait));
             }
@@ -298,6 +298,6 @@ mod tests {
 
     #[test]
     fn a_row_takes_what_the_header_says() {
-        assert_eq!(size_of::<Row>(), 88);
+        assert_eq!(size_of::<PackedWait>(), 88);
     }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use rustc_hash::FxHashSet;
 
 use super::view::View;
-use crate::functions::FunctionId;
-use crate::select::{Names, SelectError, Span, Words, file_fits, fits, glob, path_fits, takes};
+pub use crate::select::Selection;
+use crate::select::{EventFilter, Names, SelectError, Words, file_fits, fits, glob, path_fits};
 use fact::About;
-use fact::{MappedFileId, StackId, WaitFact, WaitReason};
+use fact::{MappedFileId, WaitFact, WaitReason};
 
 /// Words for error messages.
 const WORDS: Words = Words {
@@ -16,52 +16,25 @@ const WORDS: Words = Words {
     of: "waits",
 };
 
-/// The user's filter options; an empty list selects everything.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Selection {
-    /// IDs, names or patterns of processes.
-    pub processes: Vec<String>,
-    /// IDs, names or patterns of threads.
-    pub threads: Vec<String>,
-    /// Reasons of waits.
-    pub reasons: Vec<WaitReason>,
-    /// Paths, base names or patterns of the system call's file ([`About`]).
-    pub files: Vec<String>,
-    /// Names or patterns of waiting functions.
-    pub functions: Vec<String>,
-    /// Names or patterns of functions anywhere in the stack.
-    pub under: Vec<String>,
-    /// Earliest start, since the start of the recording (inclusive).
-    pub from: Option<Duration>,
-    /// Latest start, since the start of the recording (exclusive).
-    pub to: Option<Duration>,
-    /// Minimum duration; the average, for a row that represents several waits.
-    pub at_least: Duration,
-}
-
 /// A selection resolved against the tables of a recording.
 #[derive(Debug, Default)]
 pub struct Selector {
-    files: Option<Files>,
-    processes: Option<Vec<bool>>,
-    threads: Option<Vec<bool>>,
-    functions: Option<Vec<bool>>,
-    stacks: Option<Vec<bool>>,
+    files: Option<WaitFiles>,
+    filter: EventFilter,
     reasons: Vec<WaitReason>,
-    span: Span,
     at_least: Duration,
 }
 
 /// Selected files.
 #[derive(Debug)]
-struct Files {
+struct WaitFiles {
     /// By file ID: whether it is selected.
     known: Vec<bool>,
     /// Selected paths of system calls without a file ID.
     paths: FxHashSet<String>,
 }
 
-impl Files {
+impl WaitFiles {
     /// Resolves patterns of files; `None` selects all.
     fn new(view: &View<'_>, patterns: &[String]) -> Result<Option<Self>, SelectError> {
         let files = &view.tables.files;
@@ -103,36 +76,26 @@ impl Selector {
     /// # Errors
     /// When nothing in the recording matches a name, which is probably a typo.
     pub fn new(view: &View<'_>, selection: &Selection) -> Result<Self, SelectError> {
-        let tables = view.tables;
         let names = Names {
             words: WORDS,
-            tables,
+            tables: view.tables,
             functions: &view.functions,
         };
         Ok(Self {
-            files: Files::new(view, &selection.files)?,
-            processes: names.processes(&selection.processes)?,
-            threads: names.threads(&selection.threads)?,
-            functions: names.functions(&selection.functions)?,
-            stacks: names.under(&selection.under)?,
+            files: WaitFiles::new(view, &selection.files)?,
+            filter: EventFilter::new(names, selection)?,
             reasons: selection.reasons.clone(),
-            span: Span::new(selection.from, selection.to),
             at_least: selection.at_least,
         })
     }
 
     /// Whether a wait is selected.
     pub fn takes(&self, view: &View<'_>, wait: &WaitFact) -> bool {
-        let time = wait.start.since(view.tables.recording.start);
-        let process = view.thread(wait.thread).map(|thread| thread.process.index());
-        let function = || view.function(wait.stack).map(|FunctionId(id)| id as usize);
         (self.reasons.is_empty() || self.reasons.contains(&wait.reason))
-            && self.span.has(time)
+            && self.filter.has_time(view.tables, wait.start)
             && wait.off / wait.count.max(1) >= self.at_least
             && self.files.as_ref().is_none_or(|files| files.takes(wait))
-            && takes(self.processes.as_deref(), process)
-            && takes(self.threads.as_deref(), Some(wait.thread.index()))
-            && takes(self.stacks.as_deref(), wait.stack.map(StackId::index))
-            && (self.functions.is_none() || takes(self.functions.as_deref(), function()))
+            && self.filter.has_thread(wait.thread)
+            && self.filter.has_stack(wait.stack, || view.function(wait.stack))
     }
 }

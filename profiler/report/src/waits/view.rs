@@ -5,15 +5,13 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::causes::{CauseRow, Causes};
-use super::rows::{Facts, Row};
-use crate::export::ns;
+use super::rows::{Facts, PackedWait};
 use crate::functions::{FunctionId, Functions};
 use crate::lifetime::{LifetimeCheck, Lifetimes};
 use crate::sorted::Ordered;
-use base::addr::Timestamp;
 use fact::About;
 use fact::reasons::refined;
-use fact::{Location, ModuleKind, Process, StackId, Tables, Thread, ThreadId, WaitFact, WaitReason, upwards};
+use fact::{Location, ModuleKind, StackId, Tables, WaitFact, WaitReason, upwards};
 
 /// Prefixes of runtime functions that wait on behalf of their callers, in addition to the whole C library.
 const WRAPPERS: [&str; 9] = [
@@ -38,8 +36,10 @@ pub struct View<'a> {
     /// Functions of the stacks.
     pub functions: Arc<Functions>,
     facts: &'a Facts,
-    order: Ordered<'a, Row>,
+    order: Ordered<'a, PackedWait>,
     causes: Ordered<'a, CauseRow>,
+    /// Names of system calls by number.
+    calls: FxHashMap<u32, &'a str>,
     /// By stack: the waiting function.
     waiting: Vec<Option<FunctionId>>,
     /// By stack and recorded reason: the refined reason of futex waits.
@@ -58,12 +58,17 @@ impl<'a> View<'a> {
         let futexes = facts.rows.futexes();
         let reasons = futexes.map(|(stack, reason)| ((stack, reason), refined(tables, Some(stack), reason)));
         let reasons = reasons.collect();
+        let mut calls = FxHashMap::default();
+        for call in facts.rows.calls() {
+            calls.entry(call.number).or_insert(call.name.as_str());
+        }
         Self {
             tables,
             functions: Arc::clone(functions),
             facts,
             order: facts.rows.ordered(),
             causes: facts.causes(),
+            calls,
             waiting,
             reasons,
         }
@@ -103,19 +108,9 @@ impl<'a> View<'a> {
         Lifetimes::check(&self.facts.lives, self.tables)
     }
 
-    /// Time since the start of the recording, in ns.
-    pub fn time_ns(&self, time: Timestamp) -> u64 {
-        ns(time.since(self.tables.recording.start))
-    }
-
-    /// The thread with this ID.
-    pub fn thread(&self, id: ThreadId) -> Option<&'a Thread> {
-        self.tables.threads.get(id.index())
-    }
-
-    /// Process of a thread.
-    pub fn process(&self, id: ThreadId) -> Option<&'a Process> {
-        self.tables.processes.get(self.thread(id)?.process.index())
+    /// Name of a system call.
+    pub(super) fn call_name(&self, number: u32) -> Option<&str> {
+        self.calls.get(&number).copied()
     }
 
     /// The waiting function of a stack: the innermost one outside of the C library and runtimes.
@@ -131,13 +126,6 @@ impl<'a> View<'a> {
     /// Causes of waits, to be looked up in the order of their start times.
     pub fn causes(&self) -> Causes<'_> {
         Causes::new(&self.causes)
-    }
-
-    /// Whether the stack reaches the thread's first frame.
-    pub fn is_complete(&self, stack: StackId) -> bool {
-        let outermost = upwards(self.tables, stack).last();
-        let frame = outermost.and_then(|frame| self.tables.frames.get(frame.index()));
-        frame.is_some_and(|frame| !matches!(frame.location, Location::Truncated(_)))
     }
 
     /// Names of a stack's frames, innermost first.

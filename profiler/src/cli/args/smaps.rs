@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::OutputFormat;
+
 /// `ngmi smaps`
 #[derive(Debug, Args)]
 #[command(
@@ -34,6 +36,11 @@ pub struct Smaps {
 }
 
 impl Smaps {
+    /// The format of the output.
+    pub(crate) fn format(&self) -> OutputFormat {
+        OutputFormat::of(self.csv, false, self.json)
+    }
+
     /// The process id, if one is given.
     pub fn pid(&self) -> Option<u32> {
         self.what.to_str().and_then(|text| text.parse().ok())

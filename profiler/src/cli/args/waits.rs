@@ -5,62 +5,60 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
+use super::events::{EventFilters, EventOutput, HelpOrder, ordered};
 use crate::fact::WaitReason;
 
+const ORDER: &HelpOrder = &[
+    ("processes", "Only this process (id or name)"),
+    ("threads", "Only this thread (id or name)"),
+    ("reasons", ""),
+    ("files", "Only waits in system calls on this file (base name or path)"),
+    (
+        "functions",
+        "Only waits in this function itself, as in the column `function`",
+    ),
+    ("under", "Only waits with this function anywhere in the stack"),
+    (
+        "from",
+        "Only waits that began at or after this time, counted from the start of the recording",
+    ),
+    (
+        "to",
+        "Only waits that began before this time, counted from the start of the recording",
+    ),
+    ("at_least", ""),
+    ("top", ""),
+    ("stacks", ""),
+    ("csv", "Print all columns as CSV, one row per wait, by time"),
+    ("json", ""),
+    ("ndjson", ""),
+];
+
 /// `ngmi waits`
-#[allow(clippy::struct_excessive_bools)] // Each is a command-line flag.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  ngmi waits\n  ngmi waits LOG --thread firefox --reason disk,lock --stacks\n  \
                   ngmi waits LOG --csv > waits.csv\n\n\
-                  Names may be patterns with * and ?. Repeating an option matches any of its values; different options must all match."
+                  Names may be patterns with * and ?. Repeating an option matches any of its values; different options must all match.",
+    mut_args(|arg| ordered(arg, ORDER))
 )]
 pub struct Waits {
     /// A profile, or an event log (which lists every wait exactly)
     #[arg(value_name = "RECORDING", default_value = "profile.json.gz")]
     pub input: PathBuf,
-    /// Only this process (id or name)
-    #[arg(long = "process", value_name = "PID|NAME")]
-    pub processes: Vec<String>,
-    /// Only this thread (id or name)
-    #[arg(long = "thread", value_name = "TID|NAME")]
-    pub threads: Vec<String>,
+    #[command(flatten)]
+    pub(crate) filters: EventFilters,
     /// Only waits for this reason
     #[arg(long = "reason", value_name = "REASON", value_delimiter = ',', value_parser = reason())]
     pub reasons: Vec<WaitReason>,
-    /// Only waits in system calls on this file (base name or path)
-    #[arg(long = "file", value_name = "NAME")]
-    pub files: Vec<String>,
-    /// Only waits in this function itself, as in the column `function`
-    #[arg(long = "function", value_name = "NAME")]
-    pub functions: Vec<String>,
-    /// Only waits with this function anywhere in the stack
-    #[arg(long, value_name = "NAME")]
-    pub under: Vec<String>,
-    /// Only waits that began at or after this time, counted from the start of the recording
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
-    pub from: Option<String>,
-    /// Only waits that began before this time, counted from the start of the recording
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
-    pub to: Option<String>,
     /// Only waits of at least this duration
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub at_least: Option<String>,
-    /// Rows per table
-    #[arg(long, value_name = "N", default_value = "10", conflicts_with = "format")]
-    pub top: usize,
     /// Also print the whole stacks with the most time
     #[arg(long, conflicts_with = "format")]
     pub stacks: bool,
-    /// Print all columns as CSV, one row per wait, by time
-    #[arg(long, group = "format")]
-    pub csv: bool,
-    /// Print the tables as JSON, with all rows
-    #[arg(long, group = "format")]
-    pub json: bool,
-    /// Like --csv, with each row as a JSON object
-    #[arg(long, group = "format")]
-    pub ndjson: bool,
+    #[command(flatten)]
+    pub(crate) output: EventOutput,
 }
 
 fn reason() -> impl TypedValueParser<Value = WaitReason> {

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 
 use super::lookup::Place;
 use super::name;
-use super::table::{hex, permissions};
+use super::table::permissions;
 use crate::capture::maps::Way;
 use crate::event::Mapping;
+use crate::report::export::hex;
 
 /// The mappings of a process as JSON.
 pub fn mappings(pid: u32, way: Way, mappings: &[Mapping]) -> String {

@@ -7,6 +7,7 @@ use super::name;
 use crate::capture::maps::Way;
 use crate::event::Mapping;
 use crate::plural::counted;
+use crate::report::export::hex;
 use crate::report::text::{escaped, fit_end};
 use crate::terminal::{out, plain};
 
@@ -121,15 +122,6 @@ fn lines(address: u64, mapped: &Mapped) -> Vec<String> {
         ),
     }
     lines
-}
-
-/// Bytes as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,101 @@
+//! The arguments that the subcommands about events share: filters, and the format of the output.
+
+use clap::{Arg, Args};
+
+use crate::cli::span::times;
+use crate::report::export::Form;
+use crate::report::select::Selection;
+
+/// Filters by what all events have. Their help is in the `ORDER` of each subcommand.
+#[derive(Debug, Args)]
+pub struct EventFilters {
+    #[arg(long = "file", value_name = "NAME")]
+    pub(crate) files: Vec<String>,
+    #[arg(long = "process", value_name = "PID|NAME")]
+    pub(crate) processes: Vec<String>,
+    #[arg(long = "thread", value_name = "TID|NAME")]
+    pub(crate) threads: Vec<String>,
+    #[arg(long = "function", value_name = "NAME")]
+    pub(crate) functions: Vec<String>,
+    #[arg(long, value_name = "NAME")]
+    pub(crate) under: Vec<String>,
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub(crate) from: Option<String>,
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub(crate) to: Option<String>,
+}
+
+impl EventFilters {
+    /// The selection of these filters alone.
+    pub(crate) fn selection(&self) -> anyhow::Result<Selection> {
+        let (from, to) = times(self.from.as_deref(), self.to.as_deref())?;
+        Ok(Selection {
+            files: self.files.clone(),
+            processes: self.processes.clone(),
+            threads: self.threads.clone(),
+            functions: self.functions.clone(),
+            under: self.under.clone(),
+            from,
+            to,
+            ..Selection::default()
+        })
+    }
+}
+
+/// The format of the output.
+#[derive(Debug, Args)]
+pub struct EventOutput {
+    /// Rows per table
+    #[arg(long, value_name = "N", default_value = "10", conflicts_with = "format")]
+    pub(crate) top: usize,
+    #[arg(long, group = "format")]
+    pub(crate) csv: bool,
+    /// Print the tables as JSON, with all rows
+    #[arg(long, group = "format")]
+    pub(crate) json: bool,
+    /// Like --csv, with each row as a JSON object
+    #[arg(long, group = "format")]
+    pub(crate) ndjson: bool,
+}
+
+impl EventOutput {
+    /// The requested format.
+    pub(crate) fn format(&self) -> OutputFormat {
+        OutputFormat::of(self.csv, self.ndjson, self.json)
+    }
+}
+
+/// What a subcommand prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OutputFormat {
+    /// A row per event.
+    Rows(Form),
+    /// The whole report as JSON.
+    Json,
+    /// Tables for a terminal.
+    Text,
+}
+
+impl OutputFormat {
+    pub(super) fn of(csv: bool, ndjson: bool, json: bool) -> Self {
+        match (csv, ndjson, json) {
+            (true, ..) => Self::Rows(Form::Csv),
+            (_, true, _) => Self::Rows(Form::JsonLines),
+            (_, _, true) => Self::Json,
+            _ => Self::Text,
+        }
+    }
+}
+
+/// Names of options in the order of the help, each with its help if the subcommand's own arguments do not have it.
+pub(super) type HelpOrder = [(&'static str, &'static str)];
+
+/// Puts an argument at its place in the help.
+pub(super) fn ordered(arg: Arg, order: &HelpOrder) -> Arg {
+    let Some(place) = order.iter().position(|(name, _)| arg.get_id() == *name) else {
+        return arg;
+    };
+    let help = order[place].1;
+    let arg = arg.display_order(place);
+    if help.is_empty() { arg } else { arg.help(help) }
+}
