@@ -1,12 +1,10 @@
 //! The hot paths of conversion, measured separately: `cargo bench -p profiler --bench conversion [-- PART_OF_NAME]`.
 //!
-//! The log is synthetic (benches/made): as many threads, libraries and stacks as a browser has, and always the same.
+//! The log is synthetic (profiler/fixtures): as many threads, libraries and stacks as a browser has, and always the same.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "../tests/profile_synthetic/mod.rs"]
 mod profile_synthetic;
-
-mod made;
 
 use std::fs::File;
 use std::hint::black_box;
@@ -15,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use fixtures::synthetic_log;
 use profiler::addr::{Avma, Svma, Timestamp};
 use profiler::event::format::ChunkKind;
 use profiler::event::order::Order;
@@ -38,7 +37,7 @@ const DEPTH: u64 = 64;
 
 fn log() -> (Vec<u8>, u64) {
     let mut bytes = Vec::new();
-    let events = made::write(&mut bytes, made::Size::Events(EVENTS), STACKS).unwrap();
+    let events = synthetic_log::write(&mut bytes, synthetic_log::Size::Events(EVENTS), STACKS).unwrap();
     (bytes, events)
 }
 
@@ -171,11 +170,11 @@ fn copied_stacks() -> Vec<u8> {
     const CODE: u64 = 0x1000_0000;
     const STACK: u64 = 0x7fff_0000_0000;
     let at = |time| At {
-        time: Timestamp(made::START + time),
+        time: Timestamp(synthetic_log::START + time),
         pid: 7,
         tid: 7,
     };
-    let mut log = LogWriter::new(Vec::new(), &made::header()).unwrap();
+    let mut log = LogWriter::new(Vec::new(), &synthetic_log::header()).unwrap();
     log.event(&Event::TaskNew(TaskNew {
         at: at(1),
         ..TaskNew::default()

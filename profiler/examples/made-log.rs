@@ -1,13 +1,10 @@
 //! `made-log FILE SIZE [STACKS]`: writes a synthetic event log of SIZE events, or of SIZE bytes if
 //! it ends with G (GiB) or M (MiB).
 
-#[path = "../benches/made/mod.rs"]
-mod made;
-
 use std::fs::File;
 use std::process::ExitCode;
 
-use made::Size;
+use fixtures::synthetic_log::{self, Size};
 
 fn main() -> std::io::Result<ExitCode> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -17,7 +14,7 @@ fn main() -> std::io::Result<ExitCode> {
         return Ok(ExitCode::from(2));
     };
     let stacks = words.get(2).and_then(|word| word.parse().ok()).unwrap_or(400_000);
-    let events = made::write(File::create(path)?, size, stacks)?;
+    let events = synthetic_log::write(File::create(path)?, size, stacks)?;
     println!("{events} events");
     Ok(ExitCode::SUCCESS)
 }

@@ -2,14 +2,11 @@
 
 #![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
-#[path = "../benches/made/mod.rs"]
-mod made;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher as _;
 use std::io::Cursor;
 
-use made::Size;
+use fixtures::synthetic_log::{self, Size};
 use profiler::addr::Timestamp;
 use profiler::event::format::ChunkKind;
 use profiler::event::read::LogReader;
@@ -191,7 +188,7 @@ fn sums(tables: &Tables, collected: &Collected) -> Vec<String> {
 #[test]
 fn what_is_kept_does_not_depend_on_what_is_given_up() {
     let mut log = Vec::new();
-    made::write(&mut log, Size::Events(30_000), 6_000).unwrap();
+    synthetic_log::write(&mut log, Size::Events(30_000), 6_000).unwrap();
     let [mut all, mut few] = [false, true].map(Both::new);
     let mut all_tables = replay(&log, &mut all);
     let mut tables = replay(&log, &mut few);
@@ -223,7 +220,7 @@ fn what_is_kept_does_not_depend_on_what_is_given_up() {
 #[test]
 fn a_kept_log_has_the_stacks_of_its_first_events() {
     let mut log = Vec::new();
-    made::write(&mut log, Size::Events(12_000), 3_000).unwrap();
+    synthetic_log::write(&mut log, Size::Events(12_000), 3_000).unwrap();
     let mut all = Both::new(false);
     let all_tables = replay(&log, &mut all);
 
@@ -291,7 +288,7 @@ fn with_anonymous_code(log: &[u8]) -> Vec<u8> {
 #[test]
 fn code_without_a_name_is_one_in_what_was_kept_before_too() {
     let mut log = Vec::new();
-    made::write(&mut log, Size::Events(30_000), 6_000).unwrap();
+    synthetic_log::write(&mut log, Size::Events(30_000), 6_000).unwrap();
     let log = with_anonymous_code(&log);
     let (stacks, _, apart) = kept(&log, Some(usize::MAX));
     let places: BTreeSet<&String> = stacks
@@ -344,7 +341,7 @@ impl FactSink for OfWaits {
 #[test]
 fn stacks_that_nobody_wants_are_not_made() {
     let mut log = Vec::new();
-    made::write(&mut log, Size::Events(30_000), 6_000).unwrap();
+    synthetic_log::write(&mut log, Size::Events(30_000), 6_000).unwrap();
     let (mut all, mut some) = (Noted::default(), OfWaits::default());
     let all_tables = replay(&log, &mut all);
     let tables = replay(&log, &mut some);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::fixtures::{START, module, process, thread};
+use fixtures::rows::{START, module, process, thread};
 use profiler::addr::{Avma, FileOffset, KernelOffset, Svma, Timestamp};
 use profiler::event::{FileId, HookStatus};
 use profiler::fact::fault::{Access, Failure, FaultClass, FaultWaits, FilePlace, FileSection, PageRange};

@@ -6,11 +6,6 @@
     reason = "a test that can't continue should fail on the spot"
 )]
 
-#[path = "../fixtures/log.rs"]
-mod fixture_log;
-#[path = "../fixtures/tables.rs"]
-mod fixtures;
-
 #[path = "../e2e/harness/mod.rs"]
 #[allow(
     dead_code,

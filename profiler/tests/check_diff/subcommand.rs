@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use profiler::event::{Bio, Device, Event, HookStatus, Request};
 use profiler_common::block::BIO_RECORDED;
 
-use crate::fixture_log::{START, at, begin};
+use fixtures::log::{START, at, begin};
 
 const DISK: Device = Device { major: 254, minor: 0 };
 

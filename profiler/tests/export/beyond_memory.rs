@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::made;
+use fixtures::synthetic_log;
 
 /// Every subcommand that reads rows. `INPUT` is replaced by the log.
 const VERBS: [&[&str]; 14] = [
@@ -50,7 +50,7 @@ fn run(verb: &[&str], log: &Path, environment: &[(&str, &str)]) -> Output {
 fn verbs_say_the_same_beyond_memory_and_without_a_place_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
-    made::write(File::create(&log).unwrap(), made::Size::Events(2000), 50).unwrap();
+    synthetic_log::write(File::create(&log).unwrap(), synthetic_log::Size::Events(2000), 50).unwrap();
     // Some ten rows fit.
     let tiny = ("NGMI_ROWS_BYTES", "1000");
     let place = ("TMPDIR", folder.path().to_str().unwrap());

@@ -10,8 +10,6 @@ mod any_fault;
 mod any_recording;
 #[path = "../profile_synthetic/any_wait.rs"]
 mod any_wait;
-#[path = "../../benches/made/mod.rs"]
-mod made;
 #[path = "../profile_synthetic/mod.rs"]
 mod profile_synthetic;
 #[path = "../e2e/harness/skip.rs"]

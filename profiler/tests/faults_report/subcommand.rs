@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use profiler::addr::{Avma, Timestamp};
 use profiler::event::{Event, Fault, HookStatus};
 
-use crate::fixture_log::{START, at, begin};
+use fixtures::log::{START, at, begin};
 
 /// A log of one thread with `n` faults, one every 10 µs.
 fn log(path: &Path, n: u64, hooks: Vec<HookStatus>) {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::fixtures::{self, START, module, thread};
+use fixtures::rows::{self, START, module, thread};
 use profiler::addr::{Avma, FileOffset, Svma, Timestamp};
 use profiler::event::{FileId, HookStatus};
 use profiler::fact::FaultAccount;
@@ -41,7 +41,7 @@ fn process(pid: u32, name: &str, parent: Option<u32>) -> Process {
         path: format!("/usr/bin/{name}"),
         command_line: vec![name.into()].into(),
         parent: parent.map(ProcessId),
-        ..fixtures::process(pid, name)
+        ..rows::process(pid, name)
     }
 }
 

@@ -2,11 +2,6 @@
 //! program can read.
 #![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
-#[path = "../fixtures/log.rs"]
-mod fixture_log;
-#[path = "../fixtures/tables.rs"]
-mod fixtures;
-
 mod subcommand;
 mod synthetic;
 mod tables;

@@ -7,7 +7,7 @@ use profiler::addr::Timestamp;
 use profiler::event::{Bio, Device, DeviceName, Event, HookStatus, Request};
 use profiler_common::block::BIO_RECORDED;
 
-use crate::fixture_log::{START, at, begin};
+use fixtures::log::{START, at, begin};
 
 const DISK: Device = Device { major: 254, minor: 0 };
 

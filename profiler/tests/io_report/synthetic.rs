@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::fixtures::{START, module, process, thread};
+use fixtures::rows::{START, module, process, thread};
 use profiler::addr::{KernelOffset, Svma, Timestamp};
 use profiler::event::FileId;
 use profiler::fact::request::{BioSource, DeviceId, Operation, RequestCoverage, RequestKind};

@@ -3,14 +3,13 @@
 #![allow(dead_code, unused_imports, clippy::unwrap_used)]
 
 mod faults;
-#[path = "../fixtures/tables.rs"]
-mod fixtures;
 mod large;
 mod recording;
 mod waits;
 
 use std::time::Duration;
 
+use fixtures::rows;
 use profiler::addr::{Avma, FileOffset, KernelOffset, Svma, Timestamp};
 use profiler::event::{FileId, HookStatus};
 use profiler::fact::reduce::budget::{Budget, Collected, Collector};
@@ -80,7 +79,7 @@ pub fn process(pid: u32, name: &str, parent: Option<u32>, main: u32) -> Process 
         parent: parent.map(ProcessId),
         main_thread: Some(ThreadId(main)),
         start: at(0),
-        ..fixtures::process(pid, name)
+        ..rows::process(pid, name)
     }
 }
 
@@ -88,7 +87,7 @@ pub fn thread(process: u32, tid: u32, name: &str, is_main: bool) -> Thread {
     Thread {
         is_main,
         start: at(0),
-        ..fixtures::thread(process, tid, name)
+        ..rows::thread(process, tid, name)
     }
 }
 

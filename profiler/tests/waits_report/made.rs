@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::fixtures::{START, module, process, thread};
+use fixtures::rows::{START, module, process, thread};
 use profiler::addr::{KernelOffset, Svma, Timestamp};
 use profiler::fact::wait::{Coverage, WaitCall, WakerFact};
 use profiler::fact::{

@@ -2,11 +2,6 @@
 //! can read, despite hostile names.
 #![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
-#[path = "../fixtures/log.rs"]
-mod fixture_log;
-#[path = "../fixtures/tables.rs"]
-mod fixtures;
-
 mod made;
 mod subcommand;
 mod tables;

@@ -7,7 +7,7 @@ use profiler::addr::Timestamp;
 use profiler::event::{Event, HookStatus, Wait};
 use profiler_common::switch::state;
 
-use crate::fixture_log::{at, begin};
+use fixtures::log::{at, begin};
 
 /// A log of one thread with `n` waits of 2 µs, one every 10 µs.
 fn log(path: &Path, n: u64, hooks: Vec<HookStatus>) {
