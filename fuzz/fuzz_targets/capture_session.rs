@@ -19,7 +19,7 @@ fuzz_target!(|data: &[u8]| {
     };
     assert_eq!(Terms::parse(&terms.to_word().unwrap()).unwrap(), terms);
     let mut protocol = Protocol::new(&terms);
-    let (mut has_begun, mut is_over, mut answered) = (false, false, HashSet::new());
+    let (mut has_begun, mut has_ended, mut answered) = (false, false, HashSet::new());
     for (number, line) in lines.enumerate() {
         let (message, descriptor) = match line.strip_prefix(b"+") {
             Some(message) => (message, Some(number)),
@@ -30,11 +30,11 @@ fuzz_target!(|data: &[u8]| {
         };
         let action = protocol.accept(request.clone(), descriptor);
         if let Ok(action) = &action {
-            assert!(!is_over, "{action:?} after the end");
+            assert!(!has_ended, "{action:?} after the end");
             assert_eq!(has_begun, !matches!(action, Action::Begin { .. }), "{action:?}");
         }
         match action {
-            Err(_) => is_over = true,
+            Err(_) => has_ended = true,
             Ok(Action::Begin { pids, log, .. }) => {
                 let Request::Start(start) = request else { panic!("{request:?} begins a recording") };
                 let allowed = match &terms.scope {
@@ -53,7 +53,7 @@ fuzz_target!(|data: &[u8]| {
             }
             Ok(Action::NoTable(code)) => assert!(code != Code::Made && answered.insert(code)),
             Ok(Action::Ignore) => assert!(matches!(request, Request::Table(_) | Request::NoTable(_))),
-            Ok(Action::End) => is_over = true,
+            Ok(Action::End) => has_ended = true,
         }
     }
 });

@@ -69,8 +69,8 @@ fuzz_target!(|data: &[u8]| {
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("no answer within 20 s"),
         _ => {}
     }
-    let tells = answer
+    let has_secret = answer
         .windows(8)
         .any(|word| word == b"\"secret\"" || word == b"the data");
-    assert!(knows_token || !tells, "without the token, no secret is sent");
+    assert!(knows_token || !has_secret, "without the token, no secret is sent");
 });

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn code_that_is_not_in_memory_is_not_held_against_a_frame_pointer() {
+    fn unreadable_code_does_not_reject_a_frame_pointer() {
         assert_eq!(caller(0, 5, 0x9000, true), Ok((0x9000, 0x7030, 0x7040)));
         assert_eq!(caller(0, 0x9000, 0x4000, true), Err(WalkEnd::NoRow));
         // A confirmed guess has precedence.
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_without_a_frame_returns_to_what_is_on_top() {
+    fn a_frameless_leaf_returns_to_the_top_of_stack() {
         // The call leads here.
         assert_eq!(caller(0, 0x2000, 0x3000, true), Ok((0x2000, 0x7008, 0x7020)));
         // The top of a caller's stack is not used.
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pushed_frame_pointer_is_where_it_was_pushed() {
+    fn a_pushed_frame_pointer_is_found() {
         for code in [0xe5_8948, 0xec_8b48] {
             assert_eq!(caller(code, 0x7020, 0x2000, true), Ok((0x3000, 0x7010, 0x7020)));
         }

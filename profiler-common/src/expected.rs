@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_holds_while_its_words_stay() {
+    fn a_step_is_valid_while_its_words_are_unchanged() {
         assert!(Expected::of(3, &OUTER).holds(word));
         assert!(Expected::of(0, &OUTER).holds(word));
         assert_eq!(Expected::of(3, &OUTER).outer_sp(), OUTER.sp);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_holds_an_opaque_step() {
+    fn an_opaque_step_is_never_valid() {
         for word in [0, 0x5000, !0x5000, 0x1100, u64::MAX] {
             assert!(!Expected::of(OPAQUE, &OUTER).holds(|_| Some(word)), "{word:x}");
         }

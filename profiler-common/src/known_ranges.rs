@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_ones_stay() {
+    fn the_most_recent_ranges_are_kept() {
         let mut known = KnownRanges::default();
         for number in 0..20 {
             known.learn(1, &range(number * 100, number * 100 + 100));

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_any_other_walk_a_walk_finds_what_it_finds_alone() {
+    fn a_reused_walk_equals_a_full_walk() {
         let (mut state, mut last, mut functions) = (1, LastWalk::default(), Vec::new());
         let (mut all, mut taken) = (0, 0);
         for _ in 0..20_000 {
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_taken_of_another_space_or_run() {
+    fn walks_of_other_spaces_or_runs_are_not_reused() {
         let mut last = LastWalk::default();
         let (memory, regs) = build(&[4, 8, 12]);
         walk(&memory, regs, &mut last);

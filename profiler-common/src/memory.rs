@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_is_the_one_that_was_asked_for() {
+    fn each_read_returns_the_requested_word() {
         let reads = Cell::new(0);
         let mut block = Block::default();
         let up = (0x200..0xc00).map(|word| word * 8);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_at_the_end_of_a_readable_page_is_half_there() {
+    fn a_pair_across_a_page_end_is_read_partly() {
         let reads = Cell::new(0);
         let mut block = Block::default();
         assert_eq!(word(&mut block, 0x2ff8, &reads), Some(0x2ff8));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_not_aligned_is_read_by_itself() {
+    fn an_unaligned_word_is_read_separately() {
         let reads = Cell::new(0);
         let mut block = Block::default();
         for at in [0x1000, 0x1001, 0x11ff, 0x1ff9, 0x1001, 0x1000] {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_forgotten_is_read_again() {
+    fn forgotten_words_are_read_again() {
         let reads = Cell::new(0);
         let mut block = Block::default();
         for _ in 0..3 {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_block_holds_no_address() {
+    fn an_empty_block_contains_no_address() {
         let block = Block::default();
         let near = (0..0x1000).chain(u64::MAX - 0x1000..=u64::MAX);
         assert!(near.into_iter().all(|at| !block.holds(at)));

@@ -101,7 +101,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn it_ends_where_its_room_does() {
+    fn a_piece_ends_at_its_capacity() {
         let piece = filled(0x1000, 0x100_0000).unwrap();
         assert_eq!(piece.word(0x0ff8 + BYTES), 0x0ff8 + BYTES);
         for beyond in [0x1008 + BYTES, 0xff8, 0, u64::MAX, 1 << 63] {
@@ -110,7 +110,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn nothing_is_in_an_empty_one() {
+    fn an_empty_piece_contains_nothing() {
         let mut forgotten = filled(0x1000, 0x2000).unwrap();
         forgotten.forget();
         let mut refused = empty();

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use profiler_common::space::{MAX_PLACES, Run, first_space_id, space_id};
 
 #[test]
-fn a_run_survives_its_word() {
+fn a_run_round_trips_through_its_word() {
     let mut words = HashSet::new();
     for first in [0, 1, 1 << 16, MAX_PLACES - 1] {
         for count in [0, 1, 1 << 16, MAX_PLACES] {

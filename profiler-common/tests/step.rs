@@ -48,7 +48,7 @@ fn a_frame_with_a_frame_pointer() {
 }
 
 #[test]
-fn every_place_of_a_saved_frame_pointer() {
+fn every_location_of_a_saved_frame_pointer() {
     let read = memory([(0x1018, 0x4444), (0x1008, 1), (0x2010, 2), (0x1010, 3)]);
     let leaf = regs(0x5555, 0x1000, 0x2000, 0);
     for (place, offset, fp) in [
@@ -66,7 +66,7 @@ fn every_place_of_a_saved_frame_pointer() {
 }
 
 #[test]
-fn frames_that_are_found_through_memory() {
+fn frames_found_through_memory() {
     // A realigned stack: its CFA was saved below the frame pointer.
     let read = memory([(0x1ff8, 0x2040), (0x1010, 0x2040), (0x2038, 0x4444), (0x2040, 0x5555)]);
     let leaf = regs(0x5555, 0x1000, 0x2000, 0);
@@ -85,7 +85,7 @@ fn frames_that_are_found_through_memory() {
 }
 
 #[test]
-fn a_frame_that_is_too_large_for_words_is_left() {
+fn a_frame_too_large_for_words_is_skipped() {
     let (far, farthest) = (0x4_2000, 0xf_fff0);
     let read = memory([
         (0x1000 + far - 8, 0x4444),
@@ -119,7 +119,7 @@ fn a_stub_of_the_linkage_table_has_pushed_or_not() {
 }
 
 #[test]
-fn rbx_leads_on_as_a_value_and_from_where_it_was_saved() {
+fn rbx_is_followed_as_a_value_and_when_saved() {
     let read = memory([(0x1100, 0x4444), (0x3000, 0x10f8)]);
     let row = Row::new(0, Cfa::Bx, 2, Fp::Same, 0, BX_SAME);
     let with = |lr| step(Arch::X86_64, row, &regs(0x5555, 0x1000, 9, lr), &read);
@@ -163,7 +163,7 @@ fn a_signal_frame_has_every_register() {
 }
 
 #[test]
-fn arm64_return_addresses_lose_their_signature() {
+fn arm64_return_addresses_are_stripped_of_signatures() {
     let signed = 0x0025_0000_0000_4444;
     let leaf = regs(0x5555, 0x1000, 0x1000, signed);
     let in_register = Row::new(0, Cfa::Sp, 0, Fp::Same, 0, RA_IN_LINK_REGISTER);
@@ -193,7 +193,7 @@ fn arm64_return_addresses_lose_their_signature() {
 }
 
 #[test]
-fn ends_say_why() {
+fn each_end_has_a_reason() {
     let leaf = regs(0x5555, 0x1000, 0x2000, 0);
     for arch in BOTH {
         let by = |row: Row| step(arch, row, &leaf, |_| Some(0)).unwrap_err();
@@ -215,7 +215,7 @@ fn ends_say_why() {
 }
 
 #[test]
-fn an_epilogue_has_the_frame_pointer_back_already() {
+fn an_epilogue_has_restored_the_frame_pointer() {
     // pop %rbp was executed: its slot, which the row still names, is below the stack and not in the
     // copy.
     let row = Row::new(0, Cfa::Sp, 1, Fp::AtCfa, -2, BX_SAME);
@@ -227,7 +227,7 @@ fn an_epilogue_has_the_frame_pointer_back_already() {
 }
 
 #[test]
-fn no_row_and_no_register_overflows_or_goes_down() {
+fn rows_and_registers_neither_overflow_nor_descend() {
     let offsets = [i16::MIN, -1, 0, 1, i16::MAX];
     let numbers = [0, 8, 0x1000, u64::MAX - 7, u64::MAX];
     for (rules, cfa_offset, fp_offset) in (0..=u8::MAX)
@@ -257,7 +257,7 @@ fn no_row_and_no_register_overflows_or_goes_down() {
 }
 
 #[test]
-fn numbers_of_ends_are_their_own() {
+fn end_numbers_are_unique() {
     for number in 0..=u8::MAX {
         let end = WalkEnd::from_number(number);
         assert!(end.is_none_or(|end| end as u8 == number));

@@ -68,14 +68,14 @@ fn main() -> std::io::Result<ExitCode> {
             out.event(&event)?;
         }
     }
-    let beside = [
+    let preamble = [
         ChunkKind::KernelSymbols,
         ChunkKind::Module,
         ChunkKind::Attachment,
         ChunkKind::Cost,
         ChunkKind::Resolved,
     ];
-    let mut run = reader.events(&beside);
+    let mut run = reader.events(&preamble);
     while let Some(event) = run.next_event()? {
         out.event(&event)?;
     }

@@ -15,7 +15,7 @@ pub fn say(line: impl Display) {
 }
 
 /// Writes `ngmi: ` and a line, the name in bold.
-pub fn tell(line: impl Display) {
+pub fn print_note(line: impl Display) {
     let bold = anstyle::Style::new().bold();
     say(format_args!("{bold}ngmi:{bold:#} {}", plain(line)));
 }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_can_not_command_a_terminal() {
+    fn messages_cannot_control_the_terminal() {
         assert_eq!(
             plain("no \x1b[2J\u{9b}31m\nngmi: \u{202e}é"),
             "no \\u{1b}[2J\\u{9b}31m\\nngmi: \\u{202e}é"
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_an_error_and_a_reader_that_left_is_none() {
+    fn a_full_disk_is_an_error_but_a_closed_pipe_is_not() {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let error = format!("{:#}", write_line(&mut &full, "x").unwrap_err());
         assert!(error.contains("cannot write to standard output"), "{error}");

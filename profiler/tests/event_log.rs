@@ -76,7 +76,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn what_is_written_is_read(stream in stream(), extras in extras(), flush_every in 1..10usize) {
+    fn written_data_reads_back(stream in stream(), extras in extras(), flush_every in 1..10usize) {
         let bytes = write(&stream, flush_every, &extras);
         let log = LogReader::new(Cursor::new(&bytes)).unwrap();
         prop_assert_eq!(log.header(), Some(&header()));
@@ -105,7 +105,7 @@ proptest! {
 
     /// A log truncated anywhere is valid up to its last complete chunk, and can be continued.
     #[test]
-    fn a_truncated_log_is_good_up_to_there(stream in stream(), place in any::<Index>()) {
+    fn a_truncated_log_is_readable_up_to_the_cut(stream in stream(), place in any::<Index>()) {
         let mut bytes = write(&stream, 4, &[]);
         bytes.truncate(FILE_HEADER_LEN + place.index(bytes.len() - FILE_HEADER_LEN + 1));
         let (events, damaged) = read(&bytes);
@@ -185,7 +185,7 @@ fn large_attachments_are_split_and_put_together() {
 }
 
 #[test]
-fn similar_stacks_take_little_room() {
+fn similar_stacks_take_little_space() {
     let mut log = LogWriter::new(Vec::new(), &header()).unwrap();
     let mut stack: Vec<u8> = (0..40_000u32)
         .map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8)
@@ -261,7 +261,7 @@ fn a_full_disk_leaves_a_log_that_can_be_truncated_to_good_chunks() {
 }
 
 #[test]
-fn strangers_are_refused_with_the_remedy() {
+fn foreign_files_are_rejected_with_a_remedy() {
     let refusal = |bytes: &[u8]| LogReader::new(Cursor::new(bytes)).err().unwrap();
     for bytes in [&b""[..], b"short", b"#!/bin/sh\necho this is no log at all\n"] {
         let error = refusal(bytes);

@@ -126,9 +126,9 @@ fn link(folder: &Path, objects: &[PathBuf], name: &str, more: &[String]) -> Path
     library
 }
 
-fn ngmi(verb: &str) -> Command {
+fn ngmi(subcommand: &str) -> Command {
     let mut ngmi = Command::new(env!("CARGO_BIN_EXE_ngmi"));
-    ngmi.arg(verb);
+    ngmi.arg(subcommand);
     ngmi
 }
 
@@ -206,7 +206,7 @@ fn tools() -> bool {
 }
 
 #[test]
-fn a_bad_order_is_mended_as_predicted() {
+fn a_bad_order_improves_as_predicted() {
     if !tools() {
         return;
     }
@@ -241,7 +241,7 @@ fn a_bad_order_is_mended_as_predicted() {
         return;
     };
     let list = folder.join("order");
-    let told = succeed(
+    let output = succeed(
         ngmi("order")
             .arg(&before.log)
             .arg("--file")
@@ -250,7 +250,7 @@ fn a_bad_order_is_mended_as_predicted() {
             .arg(&list)
             .arg("--json"),
     );
-    let prediction: Value = serde_json::from_slice(&told.stdout).unwrap();
+    let prediction: Value = serde_json::from_slice(&output.stdout).unwrap();
 
     // Every function that ran is in the list, in the order of the runs.
     let text = fs::read_to_string(&list).unwrap();
@@ -270,8 +270,8 @@ fn a_bad_order_is_mended_as_predicted() {
     }
 
     // Today's pages are known exactly: the model must match them, apart from what it leaves out.
-    let figure = |of: &str, key: &str| prediction[of][key].as_u64().unwrap();
-    within_15_percent("pages today", figure("today", "pages"), before.pages.len());
+    let number = |of: &str, key: &str| prediction[of][key].as_u64().unwrap();
+    within_15_percent("pages today", number("today", "pages"), before.pages.len());
 
     gold_takes_its_list(folder, &objects, &bad, &before.log);
     let option = format!("-Wl,--symbol-ordering-file={}", list.display());
@@ -288,13 +288,13 @@ fn a_bad_order_is_mended_as_predicted() {
         "pages: {} before, {} after, {} predicted; reads: {} and {}, {} and {} bytes",
         before.pages.len(),
         after.pages.len(),
-        figure("ordered", "pages"),
+        number("ordered", "pages"),
         before.reads,
         after.reads,
         before.bytes,
         after.bytes
     );
-    within_15_percent("pages in the new order", figure("ordered", "pages"), after.pages.len());
+    within_15_percent("pages in the new order", number("ordered", "pages"), after.pages.len());
     assert!(after.pages.len() < before.pages.len());
     for text in &after.first_lines {
         assert!(!text.contains("scatter:"), "{text}");
@@ -354,7 +354,7 @@ fn within_15_percent(what: &str, predicted: u64, seen: usize) {
 }
 
 #[test]
-fn what_is_no_recording_and_no_file_of_it_is_told() {
+fn invalid_recordings_and_unknown_files_are_reported() {
     let output = ngmi("order").args(["/etc/passwd", "--file", "x"]).output().unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("neither a profile nor an event log"), "{error}");

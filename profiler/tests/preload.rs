@@ -135,7 +135,7 @@ fn the_command_is_this_very_process() {
 }
 
 #[test]
-fn a_command_that_is_not_there_and_a_list_that_is_none() {
+fn a_missing_command_and_an_invalid_list() {
     let folder = folder();
     let list = write_list(folder.path(), "");
     let output = run(&list, &["/no/such/program"]);
@@ -155,12 +155,12 @@ fn a_command_that_is_not_there_and_a_list_that_is_none() {
 }
 
 /// Everything that the runner prints about a list, however long it takes.
-fn told(list: &Path) -> String {
+fn messages(list: &Path) -> String {
     stderr(&run(list, &["sleep", "1"]))
 }
 
 #[test]
-fn what_changed_is_told_and_not_read() {
+fn changed_files_are_reported_and_not_read() {
     let folder = folder();
     let Some(path) = cold(folder.path(), "library.so") else {
         return;
@@ -173,7 +173,7 @@ fn what_changed_is_told_and_not_read() {
         .unwrap()
         .set_modified(std::time::SystemTime::UNIX_EPOCH)
         .unwrap();
-    let said = told(&list);
+    let said = messages(&list);
     assert!(
         said.contains("skipped, changed since: 1 of 1 file") && said.contains("library.so"),
         "{said}"
@@ -181,11 +181,11 @@ fn what_changed_is_told_and_not_read() {
     assert!(said.contains("create the list again"), "{said}");
     assert!(resident(&path).is_empty());
     fs::remove_file(&path).unwrap();
-    assert!(told(&list).contains("skipped, gone: 1 of 1 file"));
+    assert!(messages(&list).contains("skipped, gone: 1 of 1 file"));
 }
 
 #[test]
-fn nothing_but_regular_files_is_opened() {
+fn only_regular_files_are_opened() {
     let folder = folder();
     let Some(path) = cold(folder.path(), "real") else {
         return;
@@ -211,7 +211,7 @@ fn nothing_but_regular_files_is_opened() {
     }
     let list = write_list(folder.path(), &lines);
     let begin = Instant::now();
-    let said = told(&list);
+    let said = messages(&list);
     assert!(
         said.contains("not a regular file or reached through a link: 6 of 6 files"),
         "{said}"
@@ -224,7 +224,7 @@ fn nothing_but_regular_files_is_opened() {
 }
 
 #[test]
-fn a_recording_makes_a_list_that_makes_it_warm() {
+fn a_list_from_a_recording_warms_the_cache() {
     if !nix::unistd::Uid::effective().is_root() {
         println!("skipped: recording needs root");
         return;
@@ -283,7 +283,7 @@ fn a_recording_makes_a_list_that_makes_it_warm() {
 }
 
 #[test]
-fn a_file_that_is_no_recording_is_refused() {
+fn a_file_that_is_not_a_recording_is_rejected() {
     let output = Command::new(env!("CARGO_BIN_EXE_ngmi"))
         .args(["preload", "/etc/passwd"])
         .output()

@@ -53,7 +53,7 @@ fn companion_weight(found: &Value, unit: &str) -> f64 {
 }
 
 #[test]
-fn page_faults_are_markers_with_stacks_and_weigh_what_they_took() {
+fn page_faults_are_markers_weighted_by_time() {
     let mut facts = everything();
     facts
         .faults
@@ -96,7 +96,7 @@ fn page_faults_are_markers_with_stacks_and_weigh_what_they_took() {
 }
 
 #[test]
-fn folded_faults_are_in_the_companions_and_counters() {
+fn folded_faults_are_in_companion_tracks_and_counters() {
     let mut facts = large(100, 20);
     facts.tables.recording.end = at(600);
     facts.faults = (0..500)
@@ -216,7 +216,7 @@ fn wall_ms(facts: &Synthetic, thread: Option<ThreadId>, idle: bool) -> f64 {
 }
 
 #[test]
-fn the_call_tree_is_wall_clock_time_and_without_idle_waits_what_held_the_thread_up() {
+fn the_call_tree_is_wall_clock_time_with_idle_waits_separable() {
     let mut facts = everything();
     facts.samples.retain(|sample| sample.time > at(1));
     let Some((found, summary)) = judge(&facts, Budget::default()) else {

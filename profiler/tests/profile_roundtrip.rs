@@ -99,7 +99,7 @@ fn assert_same(left: Synthetic, right: Synthetic) {
 }
 
 #[test]
-fn every_kind_of_fact_comes_back_to_the_bit() {
+fn every_kind_of_fact_round_trips_exactly() {
     let facts = everything();
     let json = facts.json();
     assert_eq!(lint(&json[..]), Vec::<String>::new());
@@ -136,7 +136,7 @@ fn a_thinned_profile_is_sound_and_keeps_its_totals() {
 }
 
 #[test]
-fn a_profile_of_a_profile_is_the_same() {
+fn rewriting_a_profile_changes_nothing() {
     let json = everything().json();
     let again = read_back(&json);
     let mut tables = again.tables.clone();
@@ -150,7 +150,7 @@ fn a_profile_of_a_profile_is_the_same() {
 }
 
 #[test]
-fn reports_tell_code_that_nobody_named_as_one() {
+fn reports_merge_unnamed_code() {
     let json = everything().json();
     let tables = |merges: bool| {
         let mut source = ProfileSource::new(&json[..]).unwrap();
@@ -159,15 +159,15 @@ fn reports_tell_code_that_nobody_named_as_one() {
         }
         source.replay(&mut Recorder::default()).unwrap()
     };
-    let (apart, merged) = (tables(false), tables(true));
+    let (separate, merged) = (tables(false), tables(true));
     let mut count = 0;
-    for (apart, merged) in apart.frames.iter().zip(&merged.frames) {
+    for (separate, merged) in separate.frames.iter().zip(&merged.frames) {
         if let Location::Anonymous { avma, .. } = merged.location {
             assert_eq!(avma, Avma(0));
-            assert_ne!(apart, merged);
+            assert_ne!(separate, merged);
             count += 1;
         } else {
-            assert_eq!(apart, merged);
+            assert_eq!(separate, merged);
         }
     }
     assert!(count > 0);
@@ -175,7 +175,7 @@ fn reports_tell_code_that_nobody_named_as_one() {
 
 /// A fault's read precedes it directly, even between two samples: page counting depends on it.
 #[test]
-fn a_fault_comes_after_its_own_reads_and_before_the_next_ones() {
+fn a_fault_follows_its_reads_and_precedes_later_ones() {
     #[derive(Default)]
     struct InTurn(Vec<(&'static str, u64)>);
     impl FactSink for InTurn {
@@ -196,12 +196,12 @@ fn a_fault_comes_after_its_own_reads_and_before_the_next_ones() {
     facts.causes.clear();
     facts.faults = [10, 20, 30].map(|ms| fault(ms, 0, 3_000_000)).into();
     facts.reads = [11, 21, 22, 40].map(|ms| read(ms, 0, 0, 4)).into();
-    let mut told = InTurn::default();
+    let mut replayed = InTurn::default();
     ProfileSource::new(&facts.json()[..])
         .unwrap()
-        .replay(&mut told)
+        .replay(&mut replayed)
         .unwrap();
-    let ms: Vec<_> = told.0.iter().map(|(what, time)| (*what, time - at(0).0)).collect();
+    let ms: Vec<_> = replayed.0.iter().map(|(what, time)| (*what, time - at(0).0)).collect();
     let expected = [
         ("read", 11),
         ("fault", 10),
@@ -215,7 +215,7 @@ fn a_fault_comes_after_its_own_reads_and_before_the_next_ones() {
 }
 
 #[test]
-fn somebody_elses_profile_is_refused_by_name() {
+fn foreign_profiles_are_rejected_by_name() {
     let foreign = br#"{"meta":{"preprocessedProfileVersion":55},"threads":[]}"#;
     assert!(matches!(ProfileSource::new(&foreign[..]), Err(ReadError::Foreign)));
     let later = br#"{"meta":{"preprocessedProfileVersion":71},"ngmi":{}}"#;
@@ -291,7 +291,7 @@ fn the_lint_finds_what_is_broken() {
 }
 
 #[test]
-fn hostile_names_are_in_the_profile_as_they_are() {
+fn hostile_names_are_kept_in_the_profile() {
     let back = read_back(&everything().json());
     assert_eq!(*back.tables.processes[1].command_line, hostile());
     assert_eq!(back.tables.threads[1].name.len(), 10_000);
@@ -299,7 +299,7 @@ fn hostile_names_are_in_the_profile_as_they_are() {
 
 proptest! {
     #[test]
-    fn any_recording_comes_back_to_the_bit(facts in any_recording::recordings()) {
+    fn any_recording_round_trips_exactly(facts in any_recording::recordings()) {
         let json = facts.json();
         prop_assert_eq!(lint(&json[..]), Vec::<String>::new());
         let back = sorted(read_back(&json));

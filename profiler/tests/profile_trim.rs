@@ -128,7 +128,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn any_part_of_any_recording_is_a_sound_profile(
+    fn any_part_of_any_recording_is_a_valid_profile(
         facts in any_recording::recordings(),
         from in prop::option::of(0..1u64 << 45),
         to in prop::option::of(0..1u64 << 45),
@@ -173,7 +173,7 @@ proptest! {
 }
 
 #[test]
-fn all_of_a_recording_is_the_recording() {
+fn trimming_to_everything_changes_nothing() {
     let facts = everything();
     let everything = Cut {
         from: None,
@@ -191,7 +191,7 @@ fn all_of_a_recording_is_the_recording() {
 }
 
 #[test]
-fn one_process_says_nothing_of_the_others() {
+fn one_process_reveals_nothing_of_the_others() {
     let mut facts = everything();
     for (process, name) in facts.tables.processes.iter_mut().zip(["first", "second", "third"]) {
         process.name = format!("{name}-program");
@@ -220,7 +220,7 @@ fn one_process_says_nothing_of_the_others() {
 }
 
 #[test]
-fn a_stretch_without_anything_is_still_sound() {
+fn an_empty_time_range_is_a_valid_profile() {
     let none = Cut {
         from: Some(at(1_000_000)),
         to: Some(at(1_000_001)),
@@ -232,7 +232,7 @@ fn a_stretch_without_anything_is_still_sound() {
 }
 
 #[test]
-fn a_cut_wait_ends_with_the_stretch() {
+fn a_cut_wait_ends_with_the_time_range() {
     let mut facts = everything();
     let wait = facts.waits.first_mut().unwrap();
     (wait.start, wait.end, wait.count) = (at(0), at(100), 1);

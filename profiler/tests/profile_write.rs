@@ -87,7 +87,7 @@ fn an_address_is_relative_to_its_library_and_missing_where_there_is_none() {
 }
 
 #[test]
-fn libraries_carry_the_ids_that_symbol_servers_ask_for() {
+fn libraries_have_their_symbol_server_ids() {
     let profile = profile();
     let lib = &profile["libs"][0];
     assert_eq!(lib["name"], "libdemo.so");
@@ -122,7 +122,7 @@ fn times_are_milliseconds_since_the_recording_began() {
 }
 
 #[test]
-fn a_process_is_called_by_its_program_and_what_its_main_thread_calls_itself() {
+fn a_process_is_named_by_program_and_main_thread() {
     let mut facts = everything();
     facts.tables.processes[0].name = "firefox-esr-very-long".into();
     facts.tables.threads[0].name = "firefox-esr-ver".into();
@@ -151,7 +151,7 @@ fn busy_threads_are_shown_and_the_commands_main_thread_is_selected() {
 }
 
 #[test]
-fn an_idle_main_thread_gives_way_to_the_busiest_thread() {
+fn the_busiest_thread_is_selected_over_an_idle_main_thread() {
     let mut facts = everything();
     for sample in &mut facts.samples {
         sample.thread = ThreadId(1);
@@ -175,7 +175,7 @@ fn an_idle_main_thread_gives_way_to_the_busiest_thread() {
 }
 
 #[test]
-fn the_panel_tells_losses_hooks_and_how_stacks_ended() {
+fn the_panel_shows_losses_hooks_and_stack_ends() {
     let text = profile()["meta"]["extra"].to_string();
     for part in [
         "demo 'a b' 'it'\\\\''s'",
@@ -217,7 +217,7 @@ fn a_full_disk_is_an_error() {
 
 #[test]
 #[ignore = "writes the synthetic profile to the file named in NGMI_SYNTHETIC, for inspection"]
-fn the_made_up_profile_as_a_file() {
+fn the_synthetic_profile_as_a_file() {
     let path = std::env::var("NGMI_SYNTHETIC").unwrap();
     std::fs::write(path, everything().json()).unwrap();
 }

@@ -37,7 +37,7 @@ fn names(tables: &Tables, stack: Option<StackId>) -> Vec<String> {
 }
 
 #[test]
-fn the_facts_are_those_of_the_program() {
+fn the_facts_match_the_program() {
     let (tables, collected) = replay();
     let programs: Vec<(&str, &[String])> = tables
         .processes

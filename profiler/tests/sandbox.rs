@@ -60,7 +60,7 @@ fn refused<T>(of: std::io::Result<T>) -> bool {
 }
 
 #[test]
-fn only_what_was_named_can_be_written() {
+fn only_named_outputs_can_be_written() {
     needs_landlock!();
     let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(outside.path().join("theirs"), "as it was").unwrap();
@@ -97,12 +97,12 @@ fn only_what_was_named_can_be_written() {
 
 /// A recording that has not arrived yet: the subcommand waits for it, already in its sandbox.
 #[test]
-fn it_is_there_before_the_first_byte_is_read() {
+fn the_sandbox_precedes_the_first_read() {
     needs_landlock!();
     let folder = tempfile::tempdir().unwrap();
     let input = folder.path().join("input");
     mkfifo(&input, Mode::S_IRWXU).unwrap();
-    let verbs: [&[&str]; 12] = [
+    let subcommands: [&[&str]; 12] = [
         &["convert", "input", "-o", "out"],
         &["trim", "input", "-o", "out", "--from", "1"],
         &["export", "input", "--format", "folded", "-o", "out"],
@@ -116,7 +116,7 @@ fn it_is_there_before_the_first_byte_is_read() {
         &["diff", "input", "input"],
         &["lint", "input"],
     ];
-    for words in verbs {
+    for words in subcommands {
         let mut child = Command::new(env!("CARGO_BIN_EXE_ngmi"))
             .args(words)
             .current_dir(folder.path())
@@ -134,7 +134,7 @@ fn it_is_there_before_the_first_byte_is_read() {
 
 /// The process that builds a recording's profile waits for the recorder's message.
 #[test]
-fn it_is_there_before_a_recording_is_read() {
+fn the_sandbox_precedes_reading_a_recording() {
     needs_landlock!();
     let (ours, theirs) = joint(SockType::SeqPacket).unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_ngmi"))
@@ -157,7 +157,7 @@ fn it_is_there_before_a_recording_is_read() {
 
 /// Also where data other than lines has to be isolated from the library that reads it.
 #[test]
-fn lines_are_read_behind_it() {
+fn lines_are_read_in_the_sandbox() {
     needs_landlock!();
     let folder = tempfile::tempdir().unwrap();
     let (binary, inside) = (folder.path().join("program"), folder.path().join("inside"));

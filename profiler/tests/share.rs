@@ -114,7 +114,7 @@ fn shared_listed_and_deleted() {
 }
 
 #[test]
-fn deleted_behind_our_back_is_forgotten() {
+fn externally_deleted_profiles_are_forgotten() {
     let (place, storage) = (Place::new(), Storage::start(Mood::Kind));
     let link = stdout(&place.share(&storage.url)).trim().to_owned();
     storage.forget_all();
@@ -128,7 +128,7 @@ fn deleted_behind_our_back_is_forgotten() {
 }
 
 #[test]
-fn a_wrong_right_deletes_nothing_and_is_kept() {
+fn a_wrong_deletion_token_deletes_nothing_and_is_kept() {
     let (place, storage) = (Place::new(), Storage::start(Mood::Kind));
     let link = stdout(&place.share(&storage.url)).trim().to_owned();
     let list = fs::read_to_string(place.list()).unwrap();
@@ -146,7 +146,7 @@ fn a_wrong_right_deletes_nothing_and_is_kept() {
 }
 
 #[test]
-fn without_the_person_and_plain_json() {
+fn sanitized_and_as_plain_json() {
     let (place, storage) = (Place::new(), Storage::start(Mood::Kind));
     let plain = place.folder.path().join("p.json");
     let mut facts = everything();
@@ -168,7 +168,7 @@ fn without_the_person_and_plain_json() {
 
 /// A database server overwrites its arguments; a sharer's name may occur outside paths.
 #[test]
-fn names_of_accounts_go_and_what_ran_stays() {
+fn account_names_are_removed_and_programs_kept() {
     let (place, storage) = (Place::new(), Storage::start(Mood::Kind));
     let plain = place.folder.path().join("p.json");
     let mut facts = everything();
@@ -199,7 +199,7 @@ fn names_of_accounts_go_and_what_ran_stays() {
 
 /// A name where nothing is replaced, as in a field that the sanitizer does not know: ngmi's own words.
 #[test]
-fn a_name_that_is_left_is_named_and_nothing_is_shared() {
+fn a_remaining_name_is_reported_and_blocks_sharing() {
     let (place, storage) = (Place::new(), Storage::start(Mood::Kind));
     let profile = place.profile.to_str().unwrap();
     let named = ["--yes", "--sanitize", "--remove-name", "Command", profile];
@@ -214,7 +214,7 @@ fn a_name_that_is_left_is_named_and_nothing_is_shared() {
 }
 
 #[test]
-fn a_common_word_is_no_reason_to_refuse() {
+fn a_common_word_does_not_block_sharing() {
     let (place, storage) = (Place::new(), Storage::start(Mood::Kind));
     for user in ["main", "data", "root"] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ngmi"));
@@ -236,7 +236,7 @@ fn unpacked(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn nothing_is_sent_without_a_yes() {
+fn nothing_is_sent_without_confirmation() {
     let (place, storage) = (Place::new(), Storage::start(Mood::Kind));
     let asked = place.ngmi(&storage.url, &[place.profile.to_str().unwrap()]);
     failed_with(&asked, "add --yes");
@@ -245,11 +245,11 @@ fn nothing_is_sent_without_a_yes() {
 }
 
 #[test]
-fn what_can_go_wrong_says_what_to_do_and_keeps_nothing() {
+fn upload_errors_have_a_remedy_and_keep_nothing() {
     let place = Place::new();
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("http://{}", nobody.local_addr().unwrap());
-    drop(nobody);
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", unused.local_addr().unwrap());
+    drop(unused);
     failed_with(&place.share(&address), "check the network");
     for (mood, words) in [
         (Mood::Refuse(413), "ngmi trim"),
@@ -274,7 +274,7 @@ fn what_can_go_wrong_says_what_to_do_and_keeps_nothing() {
 
 /// If ngmi ends while it waits for the short link, the user can still delete the profile.
 #[test]
-fn the_right_to_delete_is_kept_before_anything_else_is_asked() {
+fn the_deletion_token_is_saved_first() {
     let place = Place::new();
     let (list, seen) = (place.list(), Arc::new(Mutex::new(String::new())));
     let at_shorten = seen.clone();
@@ -293,7 +293,7 @@ fn the_right_to_delete_is_kept_before_anything_else_is_asked() {
 }
 
 #[test]
-fn without_room_for_the_right_to_delete_nothing_is_uploaded() {
+fn without_space_for_the_deletion_token_nothing_is_uploaded() {
     let (place, storage) = (Place::new(), Storage::start(Mood::Kind));
     let mut command = Command::new("sh");
     // As on a full disk: no file can be written.
@@ -308,7 +308,7 @@ fn without_room_for_the_right_to_delete_nothing_is_uploaded() {
 }
 
 #[test]
-fn a_right_to_delete_that_can_not_be_kept_after_all_is_told() {
+fn an_unsaved_deletion_token_is_printed() {
     let place = Place::new();
     let state = place.folder.path().join("state");
     let storage = Storage::watched(Mood::Kind, move |question| {
@@ -331,7 +331,7 @@ fn a_right_to_delete_that_can_not_be_kept_after_all_is_told() {
 }
 
 #[test]
-fn too_large_is_refused_before_anything_is_read() {
+fn oversized_input_is_rejected_before_reading() {
     let place = Place::new();
     let large = place.folder.path().join("large.json.gz");
     let file = fs::File::create(&large).unwrap();
@@ -343,7 +343,7 @@ fn too_large_is_refused_before_anything_is_read() {
 }
 
 #[test]
-fn what_is_no_profile_is_refused() {
+fn invalid_profiles_are_rejected() {
     let place = Place::new();
     let no_profile = place.folder.path().join("x");
     fs::write(&no_profile, "hello").unwrap();
@@ -360,18 +360,18 @@ fn what_is_no_profile_is_refused() {
 }
 
 #[test]
-fn a_list_that_can_not_be_printed_is_no_success() {
+fn an_unprintable_list_is_a_failure() {
     let (place, storage) = (Place::new(), Storage::start(Mood::Kind));
     assert!(place.share(&storage.url).status.success());
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
-    let (reader, nobody) = std::io::pipe().unwrap();
+    let (reader, closed) = std::io::pipe().unwrap();
     drop(reader);
-    for (stdout, is_fine) in [(Stdio::from(full), false), (Stdio::from(nobody), true)] {
+    for (stdout, is_fine) in [(Stdio::from(full), false), (Stdio::from(closed), true)] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ngmi"));
         command.args(["share", "--list"]).stdout(stdout);
         let listed = place.run(command, &storage.url);
         assert_eq!(listed.status.success(), is_fine, "{}", stderr(&listed));
-        let told = stderr(&listed).contains("cannot write to standard output");
-        assert_eq!(told, !is_fine, "{}", stderr(&listed));
+        let is_reported = stderr(&listed).contains("cannot write to standard output");
+        assert_eq!(is_reported, !is_fine, "{}", stderr(&listed));
     }
 }

@@ -186,7 +186,7 @@ fn sums(tables: &Tables, collected: &Collected) -> Vec<String> {
 }
 
 #[test]
-fn what_is_kept_does_not_depend_on_what_is_given_up() {
+fn kept_facts_do_not_depend_on_pruning() {
     let mut log = Vec::new();
     synthetic_log::write(&mut log, Size::Events(30_000), 6_000).unwrap();
     let [mut all, mut few] = [false, true].map(Both::new);
@@ -251,11 +251,11 @@ fn a_kept_log_has_the_stacks_of_its_first_events() {
 
 /// The kept stacks and sums, as [`of_kept`] and [`sums`] return them, with nameless code merged from `apart` stacks
 /// on; `None`: from the first.
-fn kept(log: &[u8], apart: Option<usize>) -> (Stacks, Vec<String>, Tables) {
+fn kept(log: &[u8], separate: Option<usize>) -> (Stacks, Vec<String>, Tables) {
     let mut source = LogSource::new(LogReader::new(Cursor::new(log)).unwrap(), &NoBinaries);
     source.forget_stacks();
-    match apart {
-        Some(most) => source.keep_nameless_apart(most),
+    match separate {
+        Some(most) => source.merge_nameless_above(most),
         None => source.merge_anonymous(),
     }
     let mut few = Both::new(true);
@@ -286,11 +286,11 @@ fn with_anonymous_code(log: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn code_without_a_name_is_one_in_what_was_kept_before_too() {
+fn unnamed_code_is_merged_in_earlier_facts() {
     let mut log = Vec::new();
     synthetic_log::write(&mut log, Size::Events(30_000), 6_000).unwrap();
     let log = with_anonymous_code(&log);
-    let (stacks, _, apart) = kept(&log, Some(usize::MAX));
+    let (stacks, _, separate) = kept(&log, Some(usize::MAX));
     let places: BTreeSet<&String> = stacks
         .values()
         .flatten()
@@ -307,7 +307,13 @@ fn code_without_a_name_is_one_in_what_was_kept_before_too() {
             assert_eq!(sums, expected_sums, "{most}");
         }
     }
-    assert!(apart.recording.notes.iter().all(|note| !note.contains("nameless code")));
+    assert!(
+        separate
+            .recording
+            .notes
+            .iter()
+            .all(|note| !note.contains("nameless code"))
+    );
 }
 
 /// Notes the stacks of waits, and requests no others.
@@ -339,7 +345,7 @@ impl FactSink for OfWaits {
 }
 
 #[test]
-fn stacks_that_nobody_wants_are_not_made() {
+fn unused_stacks_are_not_built() {
     let mut log = Vec::new();
     synthetic_log::write(&mut log, Size::Events(30_000), 6_000).unwrap();
     let (mut all, mut some) = (Noted::default(), OfWaits::default());

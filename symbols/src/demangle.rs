@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_stay() {
+    fn other_names_are_unchanged() {
         for name in [
             "",
             "main",
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn overlong_names_are_cut_off() {
+    fn overlong_names_are_truncated() {
         assert_eq!(demangle(&"é".repeat(100_000)).len(), MAX_NAME);
         // Each substitution doubles the text.
         let bomb = format!("_Z1f{}", "S_".repeat(4000));

@@ -147,7 +147,7 @@ fn debug_info_gives_lines_and_follows_moves() {
 }
 
 #[test]
-fn every_truncation_keeps_what_came_before() {
+fn truncation_keeps_earlier_entries() {
     let mut writer = Writer::new(false);
     writer.load(100, 1, 0x1000, 0x10, b"first");
     let first_end = writer.bytes.len();

@@ -339,7 +339,7 @@ ffffffffc0100000 t bpf_prog_6deef7357e7b4530\t[bpf]
     }
 
     #[test]
-    fn hidden_addresses_are_told_from_an_empty_list() {
+    fn hidden_addresses_are_distinguished_from_an_empty_list() {
         let hidden = "0000000000000000 T _text\n0000000000000000 t other\n";
         let error = KernelSymbols::parse(hidden.as_bytes()).unwrap_err();
         assert!(matches!(error, KallsymsError::Hidden));

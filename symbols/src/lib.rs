@@ -31,5 +31,7 @@ mod table;
 mod vetted;
 
 pub use demangle::demangle;
-pub use symbolicator::{AddressName, BinaryRequest, Config, Debuginfod, Names, SourceFrame, SymbolError, Symbolicator};
+pub use symbolicator::{
+    AddressName, AddressNames, BinaryRequest, Config, Debuginfod, SourceFrame, SymbolError, Symbolicator,
+};
 pub use vetted::{open_patiently, open_plain};

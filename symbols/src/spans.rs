@@ -110,7 +110,7 @@ mod tests {
     proptest! {
         /// Compared with a linear search of the list, with small and large ranges.
         #[test]
-        fn the_newest_that_covers_wins(
+        fn the_newest_covering_span_wins(
             list in prop::collection::vec((0_u64..20, 0_u64..(4 << 20), 1_u64..(3 << 20), any::<bool>()), 0..40),
             probes in prop::collection::vec((0_u64..25, 0_u64..(8 << 20)), 0..100),
         ) {

@@ -140,7 +140,7 @@ fn unwind_information_that_claims_or_holds_too_much() {
 
 /// The length is in the header: nothing is decompressed for it.
 #[test]
-fn what_is_plausible_is_decompressed_once() {
+fn plausible_sections_are_decompressed_once() {
     let mut noise = 1_u64;
     let plain: Vec<u8> = (0..32 << 20)
         .map(|_| {

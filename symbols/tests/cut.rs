@@ -25,7 +25,7 @@ impl Drop for Done<'_> {
 }
 
 #[test]
-fn what_was_cut_off_reads_as_zeros_and_is_said() {
+fn truncated_parts_read_as_zeros_with_a_note() {
     let build = Build::new("cut", "c", C_SOURCE, &["-O1", "-g"]);
     fs::copy(&build.binary, build.path("whole")).unwrap();
     let open = |name: &str| ElfFile::open(fs::File::open(build.path(name)).unwrap()).unwrap();
@@ -52,7 +52,7 @@ fn what_was_cut_off_reads_as_zeros_and_is_said() {
 
 /// At every moment of reading, names are right or absent.
 #[test]
-fn cut_again_and_again_while_it_is_read() {
+fn truncated_repeatedly_while_being_read() {
     let build = Build::new("cut", "c", C_SOURCE, &["-O1", "-g"]);
     let contents = fs::read(&build.binary).unwrap();
     let symbol = build.symbol("private_middle");
@@ -97,7 +97,7 @@ fn cut_again_and_again_while_it_is_read() {
 
 /// The lines of a program may be in another file, which the library opens.
 #[test]
-fn a_dwo_file_that_is_cut_off() {
+fn a_truncated_dwo_file() {
     let build = Build::new("split", "c", C_SOURCE, &["-O1", "-g", "-gsplit-dwarf"]);
     let dwo = fs::read_dir(&build.directory)
         .unwrap()

@@ -14,7 +14,7 @@ use symbols::{BinaryRequest, SymbolError};
 const C_SOURCE: &str = include_str!("programs/functions.c");
 
 #[test]
-fn what_an_elf_file_says() {
+fn the_contents_of_an_elf_file() {
     let build = Build::new(
         "library.so",
         "c",
@@ -73,7 +73,7 @@ fn other_files_are_refused() {
 }
 
 #[test]
-fn cut_in_half_says_what_is_missing() {
+fn a_truncated_file_reports_what_is_missing() {
     let build = Build::new("whole", "c", C_SOURCE, &["-O1", "-g"]);
     let contents = fs::read(&build.binary).unwrap();
     fs::write(build.path("half"), &contents[..contents.len() / 2]).unwrap();

@@ -97,7 +97,7 @@ fn code_at_the_entry_point_is_one_function() {
 /// As glibc describes `__restore_rt`: unwinders look before its first byte, which the handler
 /// returns to.
 #[test]
-fn what_signal_handlers_return_to_is_named_from_its_entry_on() {
+fn the_signal_return_code_is_named_from_its_entry() {
     let source = r#"
         __asm__(".text\n.type before,@function\nbefore:\n nop\n ret\n nop\n.cfi_startproc\n.cfi_signal_frame\n nop\n"
                 ".type restore,@function\nrestore:\n nop\n nop\n.cfi_endproc\n");

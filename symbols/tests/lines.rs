@@ -156,7 +156,7 @@ fn cpp_inlining_in_split_dwarf_5() {
 }
 
 #[test]
-fn cpp_inlining_beside_mini_debug_info() {
+fn cpp_inlining_with_mini_debug_info() {
     let build = Build::new("inlined", "cpp", CPP_SOURCE, &["-O2", "-g"]);
     build.tool("objcopy", &["-S", "inlined", "mini"]);
     build.tool("xz", &["mini"]);
@@ -360,7 +360,7 @@ fn debuginfod_server_without_the_file_or_with_another() {
 }
 
 #[test]
-fn debuginfod_server_that_hangs_is_asked_once() {
+fn a_hanging_debuginfod_server_is_queried_once() {
     let (build, path, _) = split_for_server();
     let server = Server::start(path, None);
     let symbolicator = server.symbolicator(build.path("cache"), Duration::from_millis(300));

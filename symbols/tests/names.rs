@@ -79,7 +79,7 @@ fn a_private_function_never_gets_the_exported_neighbours_name() {
 }
 
 #[test]
-fn without_unwind_tables_what_is_between_functions_is_one() {
+fn without_unwind_tables_gaps_between_functions_are_one() {
     let arguments = ["-O1", "-shared", "-fPIC", "-fno-asynchronous-unwind-tables"];
     let build = Build::new("library.so", "c", C_SOURCE, &arguments);
     build.tool("strip", &["--strip-all", "library.so"]);
@@ -157,7 +157,7 @@ fn aliases_get_the_plain_exported_name() {
 }
 
 #[test]
-fn debug_link_beside_the_binary() {
+fn debug_link_next_to_the_binary() {
     let build = Build::new("linked", "c", C_SOURCE, &["-O1"]);
     build.tool("objcopy", &["--only-keep-debug", "linked", "linked.debug"]);
     build.tool("strip", &["--strip-all", "linked"]);

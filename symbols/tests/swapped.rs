@@ -20,13 +20,13 @@ const C_SOURCE: &str = include_str!("programs/functions.c");
 
 /// The original file and a pipe alternate at `path`.
 fn swap(path: PathBuf, done: Arc<AtomicBool>) -> std::thread::JoinHandle<()> {
-    let beside = |suffix: &str| PathBuf::from(format!("{}{suffix}", path.display()));
-    let (file, pipe) = (beside(".file"), beside(".pipe"));
+    let sibling = |suffix: &str| PathBuf::from(format!("{}{suffix}", path.display()));
+    let (file, pipe) = (sibling(".file"), sibling(".pipe"));
     fs::copy(&path, &file).unwrap();
     std::thread::spawn(move || {
         while !done.load(Ordering::SeqCst) {
             for from in [&pipe, &file] {
-                let fresh = beside_of(&path);
+                let fresh = sibling_of(&path);
                 if from == &pipe {
                     mkfifo(&fresh, Mode::S_IRWXU).unwrap();
                 } else {
@@ -40,7 +40,7 @@ fn swap(path: PathBuf, done: Arc<AtomicBool>) -> std::thread::JoinHandle<()> {
     })
 }
 
-fn beside_of(path: &Path) -> PathBuf {
+fn sibling_of(path: &Path) -> PathBuf {
     PathBuf::from(format!("{}.fresh", path.display()))
 }
 
@@ -48,16 +48,16 @@ fn beside_of(path: &Path) -> PathBuf {
 fn names_while_swapped(build: Build, swapped: PathBuf) {
     let done = Arc::new(AtomicBool::new(false));
     let swapping = swap(swapped, Arc::clone(&done));
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let (symbolicator, symbol) = (symbolicator(), build.symbol("private_middle"));
         for _ in 0..300 {
             let names = symbolicator.resolve(&build.request(), &symbol.probes()).unwrap();
             assert_eq!(names.len(), 3);
         }
-        tell.send(build).unwrap();
+        sender.send(build).unwrap();
     });
-    let answer = told.recv_timeout(Duration::from_mins(2));
+    let answer = receiver.recv_timeout(Duration::from_mins(2));
     done.store(true, Ordering::SeqCst);
     swapping.join().unwrap();
     answer.expect("naming blocks");

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_leads_to_the_page_once_and_only_us() {
+    fn the_entrance_opens_once_for_the_same_user() {
         let entrance = Entrance::new("https://a.example/from-url/x").unwrap().unwrap();
         let path = entrance.path();
         let ask = |method: &Method, path: &str, peer| {

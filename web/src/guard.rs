@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_that_nobody_can_rebind_are_ours() {
+    fn only_unrebindable_host_names_are_accepted() {
         let loopback = guard("127.0.0.1:3000");
         for ours in ["127.0.0.1:3000", "localhost:3000", "LocalHost:3000"] {
             assert!(loopback.is_ours(ours.as_bytes()), "{ours}");

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_within_an_address_is_encoded() {
+    fn a_nested_url_is_encoded() {
         let profiler = ProfilerUrl::new("https://profiler.firefox.com/").unwrap();
         assert_eq!(
             profiler.page("http://127.0.0.1:80/a~b", Some("http://127.0.0.1:80/a")),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_is_what_browsers_say() {
+    fn an_origin_matches_the_browsers() {
         for (url, origin) in [
             (PROFILER_URL, "https://profiler.firefox.com"),
             ("http://LOCALHOST:4242/", "http://localhost:4242"),

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_connections_are_ours() {
+    fn own_connections_are_recognized() {
         assert!(Peer::can_be_known());
         for address in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
             if let Some((_client, server)) = both_ends(address) {
@@ -191,14 +191,14 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_is_gone_is_not_root_s() {
+    fn a_closed_socket_is_not_taken_for_root() {
         let (client, server) = both_ends("127.0.0.1:0").unwrap();
         drop(client);
         assert_eq!(peer(&server), Peer::Another);
     }
 
     #[test]
-    fn a_listener_on_the_port_is_not_the_other_end() {
+    fn a_listener_on_the_port_is_not_the_peer() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (_client, server) = both_ends("127.0.0.1:0").unwrap();
         let here = server.local_addr().unwrap();

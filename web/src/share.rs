@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn only_addresses_that_nobody_listens_at_are_taken() {
+    fn only_https_or_loopback_urls_are_accepted() {
         for url in [
             API_URL,
             "http://127.0.0.1:8000",
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_says_can_not_command_a_terminal() {
+    fn server_messages_cannot_control_the_terminal() {
         let words = said("No\u{1b}[2J luck\nmore", StatusCode::INTERNAL_SERVER_ERROR);
         assert_eq!(words, ": No[2J luck; try again later");
     }

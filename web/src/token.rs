@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_whole_token_opens() {
+    fn only_the_full_token_opens() {
         let token = Token::new().unwrap();
         let word = token.reveal().to_owned();
         assert_eq!(word.len(), 2 * BYTES);

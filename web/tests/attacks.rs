@@ -46,7 +46,7 @@ fn the_profilers_page_gets_the_profile() {
 }
 
 #[test]
-fn a_large_profile_arrives_whole_and_packed_as_it_is() {
+fn a_large_profile_arrives_complete_and_compressed() {
     let folder = tempfile::tempdir().unwrap();
     let profile = folder.path().join("p.json.gz");
     let mut bytes: Vec<u8> = (0..3_000_001_u32)
@@ -66,7 +66,7 @@ fn a_large_profile_arrives_whole_and_packed_as_it_is() {
 }
 
 #[test]
-fn whatever_is_refused_looks_the_same() {
+fn all_refusals_look_the_same() {
     let (_folder, server) = server();
     let host = format!("Host: {}", server.address);
     let get = |path: &str, lines: &[&str]| {
@@ -166,7 +166,7 @@ fn the_entrance_opens_once() {
 
 /// Even if they know the whole link, as here.
 #[test]
-fn another_user_of_the_machine_is_not_heard() {
+fn other_local_users_are_refused() {
     use std::os::unix::process::CommandExt as _;
     let (_folder, server) = server();
     let port = server.address.rsplit_once(':').unwrap().1;
@@ -193,7 +193,7 @@ fn another_user_of_the_machine_is_not_heard() {
 }
 
 #[test]
-fn a_browsers_question_before_the_request_is_answered_for_the_profiler_only() {
+fn preflight_is_answered_only_for_the_profiler() {
     let (_folder, server) = server();
     let wants = "Access-Control-Request-Method: POST";
     let private = "Access-Control-Request-Private-Network: true";
@@ -240,7 +240,7 @@ fn the_explorer_is_served_under_a_policy() {
 }
 
 #[test]
-fn huge_requests_are_refused_before_they_have_arrived() {
+fn huge_requests_are_rejected_early() {
     let (_folder, server) = server();
     let head = |lines: &str| {
         let Running { base, address, .. } = &server;
@@ -271,7 +271,7 @@ fn huge_requests_are_refused_before_they_have_arrived() {
 }
 
 #[test]
-fn questions_that_are_none_are_told_so() {
+fn invalid_requests_get_an_error() {
     let (_folder, server) = server();
     for question in [
         "",
@@ -304,7 +304,7 @@ fn questions_that_are_none_are_told_so() {
 
 /// Takes as long as the server's time limits: half a minute.
 #[test]
-fn who_sends_slowly_is_cut_off_and_holds_up_nobody_for_long() {
+fn slow_senders_are_cut_off_without_delaying_others() {
     let (_folder, server) = server();
     let Running { base, address, .. } = &server;
     let begin = Instant::now();

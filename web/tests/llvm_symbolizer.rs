@@ -11,7 +11,7 @@ use symbols::server::SourceRoots;
 
 /// Symbols of one address in comparable form, from the innermost frame outwards.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
+struct Symbolized {
     lines: Vec<u64>,
     files: Vec<String>,
     functions: Vec<String>,
@@ -65,10 +65,10 @@ fn plain(name: &str) -> String {
         .to_owned()
 }
 
-fn ours(frame: &Value) -> Told {
+fn ours(frame: &Value) -> Symbolized {
     let inlines = frame["inlines"].as_array().cloned().unwrap_or_default();
     let all: Vec<&Value> = inlines.iter().chain([frame]).collect();
-    Told {
+    Symbolized {
         lines: all.iter().map(|frame| frame["line"].as_u64().unwrap_or(0)).collect(),
         files: all
             .iter()
@@ -81,12 +81,12 @@ fn ours(frame: &Value) -> Told {
     }
 }
 
-fn theirs(answer: &Value) -> Told {
+fn theirs(answer: &Value) -> Symbolized {
     let all = answer["Symbol"].as_array().unwrap();
     // Without debug info, it reports the object file from the symbol table.
     let is_source = |name: &&str| !name.is_empty() && !name.contains("-cgu.");
     let name = |frame: &Value| frame["FileName"].as_str().filter(is_source).unwrap_or("??").to_owned();
-    Told {
+    Symbolized {
         lines: all.iter().map(|frame| frame["Line"].as_u64().unwrap_or(0)).collect(),
         files: all.iter().map(|frame| base_name(&name(frame))).collect(),
         functions: all
@@ -97,7 +97,7 @@ fn theirs(answer: &Value) -> Told {
 }
 
 #[test]
-fn names_and_lines_are_llvm_symbolizers() {
+fn names_and_lines_match_llvm_symbolizer() {
     let folder = tempfile::tempdir().unwrap();
     for program in programs(folder.path()) {
         let addresses = program.addresses(1000);

@@ -11,7 +11,7 @@ use symbols::server::{Named, SourceRoots};
 
 /// All requests that the front end would send for a thousand addresses of each program.
 #[test]
-fn answers_are_samplys() {
+fn answers_match_samply() {
     let folder = tempfile::tempdir().unwrap();
     let programs = programs(folder.path());
     let Some(samply) = Samply::load(folder.path(), &programs) else {
@@ -84,7 +84,7 @@ fn same_code(ours: &Value, theirs: &Value) -> usize {
 }
 
 #[test]
-fn only_sources_that_are_named_twice_and_lie_below_a_root_are_served() {
+fn only_sources_named_twice_below_a_root_are_served() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
     let at = |name: &str| root.join(name).to_str().unwrap().to_owned();
@@ -171,7 +171,7 @@ fn only_sources_that_are_named_twice_and_lie_below_a_root_are_served() {
 }
 
 #[test]
-fn files_that_the_profile_does_not_name_are_not_looked_at() {
+fn files_not_named_by_the_profile_are_not_opened() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compile(folder.path(), "whole", "g++", &["-O1", "-g"]) else {
         println!("skipped: g++ is not installed");
@@ -218,7 +218,7 @@ fn files_that_the_profile_does_not_name_are_not_looked_at() {
 
 /// A program that claims another's build ID must not affect the other's names.
 #[test]
-fn a_forged_build_id_names_nothing_of_another_file() {
+fn a_forged_build_id_does_not_name_another_file() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     for name in ["right", "copy", "forged"] {

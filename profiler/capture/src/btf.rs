@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_an_absence() {
+    fn damaged_btf_yields_none() {
         let whole = example();
         for len in 0..whole.len() {
             if let Ok(btf) = Btf::parse(whole[..len].to_vec()) {
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_that_contains_itself_ends() {
+    fn recursive_types_terminate() {
         let kind = |kind: u32, members: u32| kind << 24 | members;
         let itself = section(&[1, kind(4, 1), 4, 0, 1, 0], b"\0s\0");
         assert_eq!(Btf::parse(itself).unwrap().offset("s.a"), None);

@@ -171,17 +171,17 @@ pub fn read_files(may: bool) -> io::Result<()> {
 }
 
 /// Whether the kernel gave this program more rights than its caller has: the caller's environment can't be trusted then.
-pub fn is_lent_rights() -> bool {
+pub fn has_extra_rights() -> bool {
     // SAFETY: reads a number that the kernel passed to the process.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
 /// What the executable file granted at the start of this process.
-static LENT: OnceLock<Set> = OnceLock::new();
+static GRANTED: OnceLock<Set> = OnceLock::new();
 
 /// What the executable file of this process grants; empty: nothing, or this is root.
-pub fn lent() -> Set {
-    LENT.get().copied().unwrap_or_default()
+pub fn granted() -> Set {
+    GRANTED.get().copied().unwrap_or_default()
 }
 
 /// Gives up what the subcommand does not need, in an ordinary user's process. `main` does this first, while there is one thread.
@@ -201,13 +201,13 @@ pub fn settle() -> anyhow::Result<()> {
         return Ok(());
     }
     let permitted = permitted().context("reading our capabilities")?;
-    if is_lent_rights() {
-        let _ = LENT.set(permitted);
+    if has_extra_rights() {
+        let _ = GRANTED.set(permitted);
     }
-    let verb = std::env::args_os().nth(1).unwrap_or_default();
+    let subcommand = std::env::args_os().nth(1).unwrap_or_default();
     let uses_them = ["__capture", "__open", "doctor"]
         .iter()
-        .any(|word| verb == OsStr::new(word));
+        .any(|word| subcommand == OsStr::new(word));
     let kept = if uses_them { Set::needed() } else { Set::default() };
     keep(kept).context("giving up capabilities")?;
     if !uses_them {
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_recipe_is_what_is_needed() {
+    fn the_setcap_recipe_lists_the_required_capabilities() {
         let names: Vec<&str> = NEEDED.iter().map(|one| one.name).collect();
         assert_eq!(RECIPE, format!("{}+ep", names.join(",")));
         assert!(Set::needed().records());
@@ -232,7 +232,7 @@ mod tests {
 
     /// In a separate thread: the other threads keep their capabilities.
     #[test]
-    fn what_is_given_up_is_gone() {
+    fn dropped_capabilities_are_gone() {
         std::thread::spawn(|| {
             let before = permitted().unwrap();
             keep(Set::needed()).unwrap();

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_messages_are_refused() {
+    fn hostile_messages_are_rejected() {
         let (mut channel, theirs) = pair();
         for message in [
             &b"{}"[..],
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_sleeps_does_not_stop_us() {
+    fn a_sleeping_reader_does_not_block_the_sender() {
         let (mut channel, theirs) = pair();
         let warning = Reply::Warning("x".repeat(1000));
         for _ in 0..5000 {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_never_reads_costs_no_memory_without_end() {
+    fn an_absent_reader_costs_bounded_memory() {
         let (mut channel, _theirs) = pair();
         let warning = Reply::Warning("x".repeat(100_000));
         let sent = (0..10_000).take_while(|_| channel.send(&warning, None).is_ok()).count();

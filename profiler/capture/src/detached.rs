@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_busy_anyway_stays_as_it_is() {
+    fn a_busy_mount_is_left_unchanged() {
         let place = File::open("/proc/self/exe").unwrap();
         let before = mount_of(&place);
         assert!(before.is_some());

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_are_moved_to_the_places_of_the_log() {
+    fn flags_are_mapped_to_log_bits() {
         let flags = Flags(vec![(1 << 11, operation::SYNC), (1 << 19, operation::READ_AHEAD)]);
         assert_eq!(flags.of_log(0), 0);
         assert_eq!(flags.of_log(1 | 1 << 11), operation::WRITE | operation::SYNC);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_devices() {
+    fn device_numbers() {
         assert_eq!(device("259:3"), Some(Device { major: 259, minor: 3 }));
         assert_eq!((device("259"), device("a:b")), (None, None));
         assert_eq!(numbers("  1 2\t30\n"), [1, 2, 30]);

@@ -113,18 +113,18 @@ fn privilege() -> Vec<HookStatus> {
     if user.is_root() {
         return vec![machine("privilege: root", None, "")];
     }
-    let lent = capabilities::lent();
+    let granted = capabilities::granted();
     let remedy = format!(
         "`sudo setcap {} $(realpath ngmi)`, or record with sudo (docs/privilege.md)",
         capabilities::RECIPE
     );
-    if !lent.records() {
+    if !granted.records() {
         let remedy = "`ngmi record` asks for it through sudo; `sudo ngmi doctor` shows what works as root; file capabilities work without sudo \
                       (docs/privilege.md)";
-        let missing = if lent.names().is_empty() {
+        let missing = if granted.names().is_empty() {
             String::new()
         } else {
-            format!(", with {} only", lent.names())
+            format!(", with {} only", granted.names())
         };
         return vec![machine(
             "privilege",
@@ -134,7 +134,7 @@ fn privilege() -> Vec<HookStatus> {
     }
     let one = |one: capabilities::Capability| {
         let refused =
-            (!lent.has(one)).then(|| format!("ngmi's file does not have it; missing without it: {}", one.without));
+            (!granted.has(one)).then(|| format!("ngmi's file does not have it; missing without it: {}", one.without));
         machine(one.name, refused, &remedy)
     };
     let limits = machine(

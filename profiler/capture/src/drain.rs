@@ -16,7 +16,7 @@ use super::disks::{Disks, Flags};
 use super::early;
 use super::file_capabilities::LeftOut;
 use super::file_names::FileNames;
-use super::files::Files;
+use super::files::ReportedFiles;
 use super::fill::Fill;
 use super::kallsyms::KernelAddresses;
 use super::load::Sizes;
@@ -28,7 +28,7 @@ use super::mounts::Mounts;
 use super::perf_maps::PerfMaps;
 use super::scope::Recorded;
 use super::space::{Change, Code, Spaces};
-use super::tables::Tables;
+use super::tables::UnwindTables;
 use super::threads::{Full, Threads};
 use super::{procfs, records};
 use base::addr::Timestamp;
@@ -70,8 +70,8 @@ pub struct Drain {
     early: Vec<Event<'static>>,
     spaces: Spaces,
     /// The walker's unwind tables and ranges.
-    pub tables: Tables,
-    files: Files,
+    pub tables: UnwindTables,
+    files: ReportedFiles,
     /// Bits of an operation's flags in this kernel.
     pub flags: Flags,
     /// Block devices.
@@ -94,8 +94,8 @@ pub struct Drain {
     pub asleep: FxHashMap<(u32, Timestamp), Unseen>,
     /// When the recording ended; the maximum: it continues.
     pub end: Timestamp,
-    /// Waits from before the end that threads reported since [`Self::note_told`]; `None`: the end has not come.
-    told: Option<FxHashSet<(u32, Timestamp)>>,
+    /// Waits from before the end that threads reported since [`Self::start_noting_reports`]; `None`: the end has not come.
+    reported_waits: Option<FxHashSet<(u32, Timestamp)>>,
 }
 
 /// What a cycle found.
@@ -118,7 +118,7 @@ impl Drain {
         hz: u32,
         sizes: Sizes,
     ) -> anyhow::Result<Self> {
-        let tables = Tables::new(&mut hooks.ebpf, sizes)?;
+        let tables = UnwindTables::new(&mut hooks.ebpf, sizes)?;
         let threads = Threads::new(&mut hooks.ebpf)?;
         let mut take = |name: &str| {
             let map = hooks.ebpf.take_map(name);
@@ -141,7 +141,7 @@ impl Drain {
             early: Vec::new(),
             spaces: Spaces::default(),
             tables,
-            files: Files::default(),
+            files: ReportedFiles::default(),
             flags: Flags::default(),
             disks: Disks::default(),
             mounts: Mounts::default(),
@@ -156,7 +156,7 @@ impl Drain {
             faults: 0,
             asleep: FxHashMap::default(),
             end: Timestamp(u64::MAX),
-            told: None,
+            reported_waits: None,
         })
     }
 
@@ -176,13 +176,15 @@ impl Drain {
     }
 
     /// Starts noting which threads report a wait, and when that wait began.
-    pub fn note_told(&mut self) {
-        self.told = Some(FxHashSet::default());
+    pub fn start_noting_reports(&mut self) {
+        self.reported_waits = Some(FxHashSet::default());
     }
 
-    /// Whether a thread has reported, since [`Self::note_told`], the wait that began at `since`.
-    pub fn was_told(&self, tid: u32, since: Timestamp) -> bool {
-        self.told.as_ref().is_some_and(|told| told.contains(&(tid, since)))
+    /// Whether a thread has reported, since [`Self::start_noting_reports`], the wait that began at `since`.
+    pub fn has_reported(&self, tid: u32, since: Timestamp) -> bool {
+        self.reported_waits
+            .as_ref()
+            .is_some_and(|reported_waits| reported_waits.contains(&(tid, since)))
     }
 
     /// Starts writing events to `log`. The recording began at `beginning`.

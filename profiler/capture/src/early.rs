@@ -17,7 +17,7 @@ pub fn living(events: Vec<Event<'static>>, beginning: Timestamp) -> Vec<Event<'s
             ended.insert((exit.at.pid, exit.at.tid), exit.at.time);
         }
     }
-    let is_over = |at: &At| ended.get(&(at.pid, at.tid)).is_some_and(|end| at.time <= *end);
+    let has_ended = |at: &At| ended.get(&(at.pid, at.tid)).is_some_and(|end| at.time <= *end);
     // Ended processes with a child that has not ended. Children follow their parents.
     let mut needed: FxHashSet<u32> = FxHashSet::default();
     for event in events.iter().rev() {
@@ -27,7 +27,7 @@ pub fn living(events: Vec<Event<'static>>, beginning: Timestamp) -> Vec<Event<'s
             tid: new.parent.0,
             ..new.at
         };
-        if (!is_over(&new.at) || needed.contains(&new.at.pid)) && is_over(&parent) {
+        if (!has_ended(&new.at) || needed.contains(&new.at.pid)) && has_ended(&parent) {
             needed.insert(parent.pid);
         }
     }
@@ -39,7 +39,7 @@ pub fn living(events: Vec<Event<'static>>, beginning: Timestamp) -> Vec<Event<'s
             Event::TaskRename { at, .. } => at,
             _ => return true,
         };
-        !is_over(at) || at.tid == at.pid && needed.contains(&at.pid)
+        !has_ended(at) || at.tid == at.pid && needed.contains(&at.pid)
     };
     let mut events = events;
     events.retain(stays);
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ended_before_the_beginning_is_left_out() {
+    fn tasks_ended_before_the_start_are_omitted() {
         let events = vec![
             born(1, 1, 7, 7),
             born(2, 7, 7, 8),

@@ -92,7 +92,7 @@ impl ExactTouch {
             remembered: Some(file),
         };
         begun.set()?;
-        Ok((begun, left.and_then(told)))
+        Ok((begun, left.and_then(describe)))
     }
 
     fn set(&self) -> anyhow::Result<()> {
@@ -168,7 +168,7 @@ pub fn rows() -> Vec<HookStatus> {
     let mut rows = Vec::new();
     match recover() {
         Ok(None) => {}
-        Ok(Some(told)) => rows.push(doctor::row("fault", &told, None, "")),
+        Ok(Some(restored)) => rows.push(doctor::row("fault", &restored, None, "")),
         Err(error) => rows.push(doctor::row(
             "fault",
             "setting left by a killed recorder",
@@ -252,13 +252,13 @@ impl Places {
             return Ok(None);
         };
         let put_back = self.put_back(&file);
-        Ok(told(put_back.with_context(|| {
+        Ok(describe(put_back.with_context(|| {
             format!("a killed recorder left {SETTING} changed")
         })?))
     }
 }
 
-fn told(put_back: PutBack) -> Option<String> {
+fn describe(put_back: PutBack) -> Option<String> {
     match put_back {
         PutBack::Done(before) => Some(format!(
             "{SETTING} restored to {before}: a killed recorder had left it at {}",

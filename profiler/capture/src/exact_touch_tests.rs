@@ -44,7 +44,7 @@ fn kill(mut recorder: ExactTouch) {
 }
 
 #[test]
-fn a_recording_puts_it_back() {
+fn a_recording_restores_the_setting() {
     let machine = Machine::new();
     let (mut one, message) = machine.begin();
     assert_eq!((machine.setting(), message), (page_size(), None));
@@ -60,14 +60,14 @@ fn a_recording_puts_it_back() {
 }
 
 #[test]
-fn a_recording_that_fails_puts_it_back() {
+fn a_failed_recording_restores_the_setting() {
     let machine = Machine::new();
     drop(machine.begin());
     assert_eq!(machine.setting(), USUAL);
 }
 
 #[test]
-fn the_last_of_several_puts_it_back() {
+fn the_last_of_several_restores_the_setting() {
     let machine = Machine::new();
     let (mut one, _) = machine.begin();
     let (mut other, message) = machine.begin();
@@ -83,7 +83,7 @@ fn the_last_of_several_puts_it_back() {
 }
 
 #[test]
-fn what_a_killed_one_left_is_put_back_and_told() {
+fn settings_of_a_killed_recording_are_restored_and_reported() {
     let machine = Machine::new();
     kill(machine.begin().0);
     assert_eq!(machine.setting(), page_size());
@@ -94,7 +94,7 @@ fn what_a_killed_one_left_is_put_back_and_told() {
 }
 
 #[test]
-fn the_next_recording_knows_what_it_was_before_the_killed_one() {
+fn the_value_before_a_killed_recording_is_known() {
     let machine = Machine::new();
     kill(machine.begin().0);
     let (mut next, message) = machine.begin();
@@ -115,7 +115,7 @@ fn one_of_two_is_killed() {
 }
 
 #[test]
-fn what_a_person_set_meanwhile_stays() {
+fn a_value_set_by_the_user_meanwhile_is_kept() {
     let machine = Machine::new();
     let (mut one, _) = machine.begin();
     machine.set(16384);
@@ -136,7 +136,7 @@ fn an_earlier_boot_and_nonsense_are_forgotten() {
 }
 
 #[test]
-fn what_others_may_write_is_not_believed() {
+fn a_file_writable_by_others_is_not_trusted() {
     use std::os::unix::fs::PermissionsExt as _;
     let machine = Machine::new();
     let folder = machine.0.path().join("run");
@@ -150,7 +150,7 @@ fn what_others_may_write_is_not_believed() {
 }
 
 #[test]
-fn without_the_setting_the_reason_and_the_remedy_are_told() {
+fn a_missing_setting_is_reported_with_a_remedy() {
     let machine = Machine::new();
     std::fs::remove_file(machine.0.path().join(SETTING)).unwrap();
     let error = format!("{:#}", ExactTouch::begin_at(machine.places()).unwrap_err());

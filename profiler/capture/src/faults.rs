@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_of_open_files_is_no_old_kernel() {
+    fn an_open_file_limit_is_not_taken_for_an_old_kernel() {
         let refused = |error| -> Result<(), _> { Err(ProgramError::IOError(io::Error::from_raw_os_error(error))) };
         let status = status_of_counts(&refused(libc::EMFILE), NOT_RECORDED);
         let remedy = status.remedy.unwrap();

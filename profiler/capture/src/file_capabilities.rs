@@ -83,8 +83,8 @@ impl Judged {
                 drain.threads.forget(tid);
                 drain.recorded.ended(procfs::now(), *pid, tid);
             }
-            let mut over = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
-            snapshot::require_found(poll(&mut over, PollTimeout::ZERO) == Ok(0), *pid)?;
+            let mut ended = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
+            snapshot::require_found(poll(&mut ended, PollTimeout::ZERO) == Ok(0), *pid)?;
             // What it starts from now on is seen; what it started since the check was not.
             judge(&procfs::identity(*pid)?, terms)?;
         }
@@ -133,7 +133,7 @@ pub struct LeftOut {
 impl LeftOut {
     /// Notes that the recording of a process ended.
     pub fn ended(&mut self, pid: u32) {
-        if self.looks && procfs::stat(pid, pid).is_ok_and(|stat| !stat.is_over) {
+        if self.looks && procfs::stat(pid, pid).is_ok_and(|stat| !stat.has_ended) {
             self.count = self.count.saturating_add(1);
         }
     }
@@ -176,14 +176,14 @@ pub fn limit(terms: &mut Terms) -> anyhow::Result<Vec<String>> {
     if terms.scope == Scope::System {
         bail!("only root can record the whole system: run with sudo");
     }
-    let mut told = Vec::new();
+    let mut warnings = Vec::new();
     if std::mem::replace(&mut terms.block, BlockMode::Off) != BlockMode::Off {
-        told.push(
+        warnings.push(
             "disk requests are left out: they are of the whole machine and include names of other users' files; use `sudo ngmi record` to record them"
                 .to_owned(),
         );
     }
-    Ok(told)
+    Ok(warnings)
 }
 
 /// Fails unless these terms allow recording a process.
@@ -192,7 +192,7 @@ pub fn limit(terms: &mut Terms) -> anyhow::Result<Vec<String>> {
 /// With the command to type instead.
 pub fn judge(process: &procfs::Identity, terms: &Terms) -> anyhow::Result<()> {
     match (privilege(), terms.user) {
-        (Some(user), _) => judge_lent(process, user),
+        (Some(user), _) => check_unprivileged(process, user),
         // The recorder names the command's process only once that process belongs to the user.
         (None, Some(user)) if terms.scope == Scope::Command => judge_command(process, user),
         _ => Ok(()),
@@ -200,7 +200,7 @@ pub fn judge(process: &procfs::Identity, terms: &Terms) -> anyhow::Result<()> {
 }
 
 /// Fails unless a process is the user's own and can never have more rights than the user.
-fn judge_lent(process: &procfs::Identity, user: u32) -> anyhow::Result<()> {
+fn check_unprivileged(process: &procfs::Identity, user: u32) -> anyhow::Result<()> {
     let (pid, group) = (process.pid, nix::unistd::getgid().as_raw());
     if process.user != Some(user) || process.group != Some(group) {
         bail!("process {pid} is not yours: run with sudo");

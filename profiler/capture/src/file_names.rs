@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_has_one_number_until_its_path_is_another() {
+    fn a_name_keeps_its_number_until_its_path_changes() {
         let mut names = FileNames::default();
         assert_eq!(names.arrived(7, b"/tmp/a"), Some(1));
         assert_eq!(names.number(9), 2, "its record was reserved first");

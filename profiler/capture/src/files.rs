@@ -27,11 +27,11 @@ const DELETED: &[u8] = b" (deleted)";
 
 /// The files that were reported to the recorder.
 #[derive(Debug, Default)]
-pub struct Files {
+pub struct ReportedFiles {
     named: FxHashSet<(FileId, Vec<u8>)>,
 }
 
-impl Files {
+impl ReportedFiles {
     /// Whether a mapping shows an executable file for the first time.
     pub fn is_new(&mut self, mapping: &Mapping) -> bool {
         mapping.protection & PROT_EXEC != 0

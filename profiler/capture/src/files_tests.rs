@@ -82,7 +82,7 @@ fn opened(mapping: &Mapping, reader: &Rights) {
 /// The program's process has ended, its path now leads to root's file, and the inode has the right
 /// number: the program controls all three.
 #[test]
-fn a_link_in_the_files_place_is_not_followed() {
+fn a_link_replacing_the_file_is_not_followed() {
     if !is_root() {
         return;
     }
@@ -168,7 +168,7 @@ fn the_mapped_file_is_opened_on_each_file_system() {
 
 /// All users may execute it, but only its owner may read it.
 #[test]
-fn the_reader_gets_what_the_reader_may_read() {
+fn the_reader_gets_only_readable_files() {
     if !is_root() {
         return;
     }
@@ -201,7 +201,7 @@ fn the_reader_gets_what_the_reader_may_read() {
 }
 
 #[test]
-fn anothers_memory_file_is_not_passed_on() {
+fn another_users_memory_file_is_not_passed_on() {
     if !is_root() {
         return;
     }
@@ -226,7 +226,7 @@ impl Drop for Running {
 
 /// A recording by root takes no file that the recorded program's own user may not read.
 #[test]
-fn the_process_itself_may_read_what_root_is_handed() {
+fn files_handed_to_root_are_readable_by_the_process() {
     if !is_root() {
         return;
     }
@@ -257,7 +257,7 @@ fn the_process_itself_may_read_what_root_is_handed() {
 }
 
 #[test]
-fn the_file_that_took_the_name_is_refused() {
+fn a_replacement_file_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().canonicalize().unwrap().join("lib.so");
     fs::write(&path, "old").unwrap();
@@ -271,7 +271,7 @@ fn the_file_that_took_the_name_is_refused() {
 }
 
 #[test]
-fn a_pipe_is_not_waited_for() {
+fn a_pipe_does_not_block() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pipe");
     nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -282,7 +282,7 @@ fn a_pipe_is_not_waited_for() {
 }
 
 #[test]
-fn by_its_name_root_opens_what_everybody_may_read() {
+fn root_opens_world_readable_files_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().canonicalize().unwrap().join("file");
     fs::write(&path, "x").unwrap();
@@ -295,8 +295,8 @@ fn by_its_name_root_opens_what_everybody_may_read() {
 }
 
 #[test]
-fn each_file_is_new_once() {
-    let mut files = Files::default();
+fn each_file_is_reported_new_once() {
+    let mut files = ReportedFiles::default();
     let code = Mapping {
         protection: PROT_EXEC,
         file: FileId {

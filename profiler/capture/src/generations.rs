@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_with_one_number_are_told_apart() {
+    fn files_with_a_reused_inode_are_distinguished() {
         let mut generations = Generations::default();
         let file = |generation| FileId {
             inode: 7,

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_an_event_stands_still_when_it_is_off() {
+    fn a_disabled_event_stops_its_clock() {
         let Ok(event) = perf::open_sampling(Clock::CpuClock, 0, 10) else {
             println!("skipped: needs root");
             return;

@@ -127,7 +127,7 @@ mod tests {
     const LIST: &[u8] = b"0000 A per_cpu_start\nffff1000 T _text\nffff1100 T vfs_read\nffff1200 T vfs_write\nffff2000 T _etext\nffffa010 t ext4_open\t[ext4]\n";
 
     #[test]
-    fn names_carry_their_module_and_no_address() {
+    fn names_contain_the_module_but_no_address() {
         let mut kernel = KernelAddresses {
             text: find_text(LIST).unwrap().unwrap(),
             seen: FxHashSet::default(),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hidden_kernel_has_no_address() {
+    fn hidden_kernel_addresses_are_none() {
         assert_eq!(find_text(&b"0000000000000000 T _text\n"[..]).unwrap(), None);
         assert_eq!(find_text(&b"\n\xff\n"[..]).unwrap(), None);
     }

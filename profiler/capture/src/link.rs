@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_and_garbage_are_told_apart() {
+    fn the_end_and_garbage_are_distinguished() {
         let (a, b) = pair();
         socket::send(a.as_fd().as_raw_fd(), b"{\"Stop\":", MsgFlags::empty()).unwrap();
         assert!(b.receive::<Request>().is_err());
@@ -152,8 +152,8 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_held_leave_room_for_others() {
-        if !open_files::is_limited("link::tests::files_that_are_held_leave_room_for_others", 64) {
+    fn held_files_leave_descriptors_for_others() {
+        if !open_files::is_limited("link::tests::held_files_leave_descriptors_for_others", 64) {
             return;
         }
         let (a, b) = pair();

@@ -48,7 +48,7 @@ pub fn switch_out() {
 
 /// The live threads.
 pub fn find(drain: &mut Drain) -> Vec<LiveThread> {
-    drain.note_told();
+    drain.start_noting_reports();
     let states = drain.threads.states();
     let of = |(pid, tid)| {
         let state = states.of(pid, tid)?;
@@ -80,12 +80,12 @@ pub fn write(
     for &LiveThread { pid, tid, state, .. } in alive {
         let at = At { time, pid, tid };
         let read = records::read_run(at, &state.faults.run);
-        if read.count > 0 && !drain.was_told(tid, read.since) {
+        if read.count > 0 && !drain.has_reported(tid, read.since) {
             drain.write_complete(Event::PagesRead(read));
         }
         let waits = waits(at, beginning, &state).filter(|_| has_waits);
         for wait in waits {
-            if !drain.was_told(tid, wait.out) {
+            if !drain.has_reported(tid, wait.out) {
                 drain.write_complete(Event::Wait(wait));
             }
         }

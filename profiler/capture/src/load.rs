@@ -106,7 +106,7 @@ impl Sizes {
 
 /// A setting for tests: only in debug builds, and never if the process has rights beyond its caller's.
 fn from_environment(variable: &str) -> Option<std::ffi::OsString> {
-    let is_trusted = cfg!(debug_assertions) && !capabilities::is_lent_rights();
+    let is_trusted = cfg!(debug_assertions) && !capabilities::has_extra_rights();
     is_trusted.then(|| std::env::var_os(variable)).flatten()
 }
 
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_grow_with_what_is_recorded_and_not_beyond_a_share_of_the_memory() {
+    fn table_size_scales_with_scope_within_a_memory_share() {
         let threads = |tasks, gib| Sizes::for_machine(8, tasks, gib * GIB).threads;
         // A command, whatever else runs; a process with many threads; a whole system with few
         // threads, and one with many.

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_a_mapping_apart() {
+    fn parses_a_mapping() {
         let words = |words: &[u32]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
         let numbers = |numbers: &[u64]| {
             numbers

@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stretch_stands_for_the_time_up_to_the_next() {
+    fn a_measured_stretch_extrapolates_to_the_next() {
         let ms = Duration::from_millis;
         assert_eq!(scaled(1000, ms(200), ms(20)), 10_000);
         assert_eq!(scaled(u64::MAX, ms(200), ms(20)), u64::MAX);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_time_is_told_by_phase() {
+    fn cpu_time_is_reported_by_phase() {
         let mut phases = Phases::begin();
         let burn = |least: Duration| {
             let begun = cpu_time();

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_named_and_of_twins_only_what_both_missed() {
+    fn missed_programs_are_named_and_twins_merged() {
         let missed = Missed::of(
             [
                 ("task_newtask", 2),

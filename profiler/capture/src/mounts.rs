@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_taken_back_and_what_is_none_stays() {
+    fn escapes_are_decoded_and_other_text_is_kept() {
         for (text, plain) in [("\\040", " "), ("a\\", "a\\"), ("\\08", "\\08"), ("\\777", "\\777")] {
             assert_eq!(unescape(text.as_bytes()), plain.as_bytes());
         }

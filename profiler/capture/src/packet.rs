@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_over_the_limits_is_told_and_closed() {
+    fn packets_over_the_limits_are_reported_and_closed() {
         let (a, b) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).unwrap();
         let send = |bytes: &[u8], count: usize| {
             let numbers = vec![a.as_raw_fd(); count];
@@ -105,9 +105,9 @@ mod tests {
     }
 
     #[test]
-    fn a_message_whose_descriptor_finds_no_room_arrives_without() {
+    fn a_message_arrives_without_a_descriptor_over_the_limit() {
         if !is_limited(
-            "packet::tests::a_message_whose_descriptor_finds_no_room_arrives_without",
+            "packet::tests::a_message_arrives_without_a_descriptor_over_the_limit",
             64,
         ) {
             return;

@@ -48,7 +48,7 @@ pub enum Way {
 pub enum Unknown {
     /// The kernel answers only the file's owner, users who may write to it, and root.
     #[error("the kernel reports it only to the file's owner and to root")]
-    NotTold,
+    NotReported,
     /// The kernel's query failed.
     #[error(transparent)]
     Failed(#[from] io::Error),
@@ -86,11 +86,11 @@ pub fn cached(file: &File) -> Result<Cached, Unknown> {
 pub fn cached_by(way: Way, file: &File) -> Result<Cached, Unknown> {
     match way {
         Way::Cachestat => cachestat(file, &Range { offset: 0, len: 0 }),
-        Way::Mincore if tells_truth(file)? => Ok(Cached {
+        Way::Mincore if is_mincore_truthful(file)? => Ok(Cached {
             resident: mincore(file)?,
             unwritten: 0,
         }),
-        Way::Mincore => Err(Unknown::NotTold),
+        Way::Mincore => Err(Unknown::NotReported),
     }
 }
 
@@ -101,7 +101,7 @@ pub fn cached_by(way: Way, file: &File) -> Result<Cached, Unknown> {
 pub fn cached_in(file: &File, offset: u64, len: u64) -> Result<Cached, Unknown> {
     let is_overlay = fstatfs(file).is_ok_and(|fs| fs.filesystem_type() == OVERLAYFS_SUPER_MAGIC);
     if is_overlay || len == 0 {
-        return Err(Unknown::NotTold);
+        return Err(Unknown::NotReported);
     }
     cachestat(file, &Range { offset, len })
 }
@@ -140,7 +140,7 @@ fn cachestat(file: &File, range: &Range) -> Result<Cached, Unknown> {
     if result != 0 {
         let error = io::Error::last_os_error();
         return Err(match error.raw_os_error() {
-            Some(libc::EPERM) => Unknown::NotTold,
+            Some(libc::EPERM) => Unknown::NotReported,
             _ => Unknown::Failed(error),
         });
     }
@@ -152,7 +152,7 @@ fn cachestat(file: &File, range: &Range) -> Result<Cached, Unknown> {
 }
 
 /// Whether mincore reports the truth for this file: the kernel's `can_do_mincore`.
-fn tells_truth(file: &File) -> io::Result<bool> {
+fn is_mincore_truthful(file: &File) -> io::Result<bool> {
     let me = Uid::effective();
     let may_write = || {
         let name = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_on_disk_yet_is_counted() {
+    fn dirty_pages_are_counted() {
         let file = tempfile::tempfile().unwrap();
         if is_memory(&file) {
             return;
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_has_nothing_in_memory() {
+    fn an_empty_file_has_no_cached_pages() {
         let file = tempfile::tempfile().unwrap();
         assert_eq!(cached(&file).unwrap(), Cached::default());
     }

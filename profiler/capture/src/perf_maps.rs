@@ -41,7 +41,7 @@ struct Compiler {
     /// `Some`: the file is being looked for; true: for the last time.
     asked: Option<bool>,
     /// Its process ended, or runs another program: what it has not written by now it never will.
-    is_over: bool,
+    has_ended: bool,
 }
 
 /// Perf maps to be found.
@@ -71,7 +71,7 @@ impl PerfMaps {
     pub fn ended(&mut self, pid: u32) {
         if self.seen.remove(&pid) {
             let its = self.compilers.iter_mut().filter(|compiler| compiler.pid == pid);
-            its.for_each(|compiler| compiler.is_over = true);
+            its.for_each(|compiler| compiler.has_ended = true);
         }
     }
 
@@ -92,7 +92,7 @@ impl PerfMaps {
                 }
                 Some(_) => return None,
             };
-            compiler.asked = Some(compiler.is_over);
+            compiler.asked = Some(compiler.has_ended);
             Some(job)
         })
         .collect()
@@ -133,7 +133,7 @@ impl Compiler {
             name: self.name.clone(),
             user: self.user,
             born: self.born,
-            may_copy: last || self.is_over,
+            may_copy: last || self.has_ended,
         }
     }
 }
@@ -151,7 +151,7 @@ fn compiler(pid: u32, number: u64) -> Option<Compiler> {
         name: format!("perf-{inner}.map"),
         folder: None,
         asked: None,
-        is_over: false,
+        has_ended: false,
     })
 }
 
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_code_is_no_compilers() {
+    fn kernel_code_is_not_jit_code() {
         assert!(is_made_at_run_time(&code(b"//anon")));
         assert!(is_made_at_run_time(&code(b"")));
         assert!(is_made_at_run_time(&code(b"[anon:js-executable-memory]")));

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_make_it_eager_and_floods_relentless() {
+    fn new_processes_and_floods_shorten_the_interval() {
         let mut poll = PollInterval::new(16 << 20, 2, 1000, 65_536);
         for _ in 0..BUSY_CYCLES {
             poll.after(cycle(10_000, false));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_gathered_for_no_longer_than_a_short_cycle() {
+    fn messages_are_batched_for_at_most_a_short_cycle() {
         let mut poll = PollInterval::new(16 << 20, 2, 1000, 65_536);
         let begin = Instant::now();
         let at = |ms| begin + Duration::from_millis(ms);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn no_flood_fills_more_than_half_the_ring_between_two_cycles() {
+    fn a_flood_fills_at_most_half_the_ring_per_cycle() {
         for (ring, cpus, hz, copy) in [
             (16 << 20, 2, 1000, 65_536),
             (16 << 20, 4, 1000, 65_536),

@@ -21,7 +21,7 @@ pub struct Stat {
     /// Page faults so far, minor and major.
     pub faults: u64,
     /// It is exiting, or is a zombie.
-    pub is_over: bool,
+    pub has_ended: bool,
 }
 
 /// `CLOCK_MONOTONIC`, the clock of every event.
@@ -199,7 +199,7 @@ fn parse_stat(text: &[u8], ticks_per_second: u64, suspended: u64) -> Option<Stat
         parent,
         started: Timestamp(since_boot.saturating_sub(suspended)),
         faults: minor.saturating_add(major),
-        is_over: matches!(state, "Z" | "X") || flags & PF_EXITING != 0,
+        has_ended: matches!(state, "Z" | "X") || flags & PF_EXITING != 0,
     })
 }
 
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_may_hold_anything() {
+    fn a_name_may_contain_any_bytes() {
         let text = b"17 (a) S 3 ) R 1 (b) S 9 0 0 0 -1 0 1 2 30 4 5 6 7 8 20 0 1 0 250 0\n";
         let stat = parse_stat(text, 100, 500_000_000).unwrap();
         assert_eq!(stat.name, b"a) S 3 ) R 1 (b");
@@ -226,12 +226,12 @@ mod tests {
             (stat.parent, stat.started, stat.faults),
             (9, Timestamp(2_000_000_000), 31)
         );
-        assert!(!stat.is_over);
+        assert!(!stat.has_ended);
         for text in [
             &b"17 (a) Z 9 0 0 0 -1 0 1 2 30 4 5 6 7 8 20 0 1 0 250 0\n"[..],
             b"17 (a) R 9 0 0 0 -1 4 1 2 30 4 5 6 7 8 20 0 1 0 250 0\n",
         ] {
-            assert!(parse_stat(text, 100, 0).unwrap().is_over);
+            assert!(parse_stat(text, 100, 0).unwrap().has_ended);
         }
         for len in 0..60 {
             assert_eq!(parse_stat(&text[..len], 100, 0), None);

@@ -45,7 +45,7 @@ pub enum Action<D> {
 enum Phase {
     Waiting,
     Recording,
-    Over,
+    Ended,
 }
 
 /// The state of one recording, according to its messages.
@@ -96,10 +96,10 @@ impl Protocol {
                 let code = Code::File(file);
                 self.answer(code, Action::NoTable(code))
             }
-            (Phase::Recording, Request::Stop) => Ok((Phase::Over, Action::End)),
-            (Phase::Over, _) => Err("a message after the end"),
+            (Phase::Recording, Request::Stop) => Ok((Phase::Ended, Action::End)),
+            (Phase::Ended, _) => Err("a message after the end"),
         };
-        let (phase, action) = action.inspect_err(|_| self.phase = Phase::Over)?;
+        let (phase, action) = action.inspect_err(|_| self.phase = Phase::Ended)?;
         self.phase = phase;
         Ok(action)
     }
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn start_names_the_command_and_nothing_else() {
+    fn start_contains_only_the_command() {
         let begun = |scope, pid, log: Option<u8>| Protocol::new(&terms(scope)).accept(start(pid), log);
         let pids_of = |begun| match begun {
             Ok(Action::Begin { pids, log: 7, .. }) => Some(pids),
@@ -208,14 +208,14 @@ mod tests {
         /// One start, before everything else; one answer for each code file; nothing after the end
         /// or after a rejected message.
         #[test]
-        fn no_sequence_gets_more(sequence in proptest::collection::vec((requests(), proptest::option::of(0_u8..3)), 0..12)) {
+        fn no_request_sequence_exceeds_the_limit(sequence in proptest::collection::vec((requests(), proptest::option::of(0_u8..3)), 0..12)) {
             let mut protocol = Protocol::new(&terms(Scope::Command));
-            let (mut has_begun, mut is_over, mut answered) = (false, false, Vec::new());
+            let (mut has_begun, mut has_ended, mut answered) = (false, false, Vec::new());
             for (request, descriptor) in sequence {
-                let was = (has_begun, is_over);
+                let was = (has_begun, has_ended);
                 let action = protocol.accept(request.clone(), descriptor);
                 match action {
-                    Err(_) => is_over = true,
+                    Err(_) => has_ended = true,
                     Ok(Action::Begin { pids, log, .. }) => {
                         prop_assert_eq!(was, (false, false));
                         prop_assert_eq!(start(Some(pids[0])), request);
@@ -230,7 +230,7 @@ mod tests {
                     Ok(Action::Ignore) => prop_assert_eq!(was, (true, false)),
                     Ok(Action::End) => {
                         prop_assert_eq!(was, (true, false));
-                        is_over = true;
+                        has_ended = true;
                     }
                 }
             }

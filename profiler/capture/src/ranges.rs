@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_rest_before_they_are_used_again() {
+    fn freed_slots_are_not_reused_at_once() {
         let (mut room, now) = (Room::new(10), Instant::now());
         let runs: Vec<Run> = [4, 3, 3].map(|count| room.take(count, now).unwrap()).to_vec();
         assert_eq!(runs.iter().map(|run| run.first).collect::<Vec<_>>(), [0, 4, 7]);
@@ -136,7 +136,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn runs_never_overlap_and_all_places_come_back(size in 0..100_u32, steps in prop::collection::vec(step(), 0..200)) {
+        fn runs_never_overlap_and_all_slots_are_freed(size in 0..100_u32, steps in prop::collection::vec(step(), 0..200)) {
             let (mut room, mut now) = (Room::new(size), Instant::now());
             let (mut held, mut resting) = (Vec::<Run>::new(), Vec::<(Instant, Run)>::new());
             for step in steps {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_takes_no_room() {
+    fn an_empty_range_uses_no_slots() {
         let mut room = Room::new(0);
         assert_eq!(room.take(0, Instant::now()), Some(Run::default()));
         room.give_back(Run::default(), Instant::now());

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn records_become_what_they_say() {
+    fn records_are_decoded() {
         let mut frames = Frames::default();
         let record = example(64);
         let Some(Event::Sample(sample)) = bulk_event(&record, None, &mut frames) else {
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_over_the_record_are_refused() {
+    fn lengths_beyond_the_record_are_rejected() {
         let mut frames = Frames::default();
         for record in [
             &example(4097)[..],

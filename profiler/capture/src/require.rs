@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_over_the_kernels_is_lowered_and_told() {
+    fn a_rate_over_the_kernel_limit_is_lowered_with_a_warning() {
         let Some(highest) = machine::highest_rate().filter(|&highest| highest < HZ_LIMIT) else {
             println!("skipped: this kernel allows every rate");
             return;
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_stands_for_its_process() {
+    fn a_thread_id_selects_its_process() {
         let pid = std::process::id();
         std::thread::spawn(move || {
             let mut pids = [nix::unistd::gettid().as_raw().unsigned_abs()];

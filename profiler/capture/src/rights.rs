@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_decides_who_reads() {
+    fn read_permission_follows_the_kernel() {
         if !geteuid().is_root() {
             println!("skipped: needs root");
             return;

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_given_again_stays() {
+    fn a_reused_pid_stays_in_scope() {
         let mut recorded = Recorded::new(false, Vec::new());
         recorded.born(10, 10);
         recorded.ended(Timestamp(5), 10, 10);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_but_the_recorder() {
+    fn every_process_but_the_recorder() {
         let recorded = Recorded::new(true, vec![7]);
         assert!(recorded.contains(1) && !recorded.contains(7));
     }

@@ -52,7 +52,7 @@ mod tests {
 
     /// lld puts `.text_far` before `.text` in this way.
     #[test]
-    fn bytes_belong_to_the_segment_that_holds_them() {
+    fn bytes_belong_to_their_segment() {
         let packed = [segment(0x1000, 0x80_0000, 0xcb), segment(0x14a0, 0x80_24a0, 0x230)];
         let both = [(0x1000, Some(0x80_0000)), (0x14a0, Some(0x80_24a0))];
         assert_eq!(parts(&packed, 0x1000..0x2000), both);
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_a_page_goes_with_its_segment() {
+    fn the_rest_of_a_page_belongs_to_its_segment() {
         let one = [segment(0x1234, 0x234, 0x800)];
         let lead = [(0x1000, Some(0)), (0x1234, Some(0x234))];
         assert_eq!(parts(&one, 0x1000..0x2000), lead);

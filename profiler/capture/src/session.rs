@@ -54,7 +54,7 @@ pub(super) struct Session {
     beginning: Timestamp,
     poll: PollInterval,
     flushed: Instant,
-    told: Instant,
+    progress_sent: Instant,
     counted: Instant,
     log_failed: bool,
     exact_touch: Option<ExactTouch>,
@@ -76,8 +76,8 @@ pub(super) fn begin(
     }
     let mut exact_touch = None;
     if terms.exact_touch {
-        let (begun, told) = ExactTouch::begin()?;
-        channel.warn(told)?;
+        let (begun, restored) = ExactTouch::begin()?;
+        channel.warn(restored)?;
         exact_touch = Some(begun);
     } else {
         channel.warn(exact_touch::recover().unwrap_or_else(|error| Some(format!("{error:#}"))))?;
@@ -157,7 +157,7 @@ pub(super) fn begin(
         beginning,
         poll: PollInterval::new(sizes.bulk_bytes, cpus.len(), terms.sample_hz, terms.stack_copy),
         flushed: now,
-        told: now,
+        progress_sent: now,
         counted: now,
         log_failed: false,
         exact_touch,
@@ -227,7 +227,7 @@ impl Session {
         match end {
             Ok(()) => {
                 pass_on::last(&mut self.drain, &mut self.opener, channel)?;
-                self.tell_failure(channel)?;
+                self.report_log_failure(channel)?;
                 channel.warn(self.drain.missed.sentence())?;
                 channel.warn(self.drain.left_out.sentence())?;
                 channel.warn(put_back.err().map(|error| format!("{error:#}")))?;
@@ -288,19 +288,19 @@ impl Session {
                 log.flush();
             }
         }
-        self.tell_failure(channel)?;
+        self.report_log_failure(channel)?;
         if self.counted.elapsed() >= LOSSES_INTERVAL {
             self.counted = Instant::now();
             self.drain.read_losses(&self.hooks);
         }
-        if self.told.elapsed() >= PROGRESS_INTERVAL && channel.is_idle() {
-            self.told = Instant::now();
+        if self.progress_sent.elapsed() >= PROGRESS_INTERVAL && channel.is_idle() {
+            self.progress_sent = Instant::now();
             channel.send(&Reply::Progress(self.progress()), None)?;
         }
         Ok(())
     }
 
-    fn tell_failure(&mut self, channel: &mut Channel) -> Result<(), ChannelError> {
+    fn report_log_failure(&mut self, channel: &mut Channel) -> Result<(), ChannelError> {
         let failure = self.drain.log().and_then(|log| log.failure().map(ToString::to_string));
         match failure.filter(|_| !self.log_failed) {
             Some(failure) => {

@@ -48,12 +48,12 @@ pub fn require_found(found: bool, pid: u32) -> anyhow::Result<()> {
 fn take(drain: &mut Drain, pid: u32, program: bool) -> bool {
     let mut found = false;
     // Threads that are exiting: no report of their end follows.
-    let mut over = FxHashSet::default();
+    let mut ended = FxHashSet::default();
     for _ in 0..ROUNDS {
         let threads = procfs::threads(pid).unwrap_or_default();
         let new: Vec<u32> = threads
             .into_iter()
-            .filter(|tid| !drain.recorded.knows(pid, *tid) && !over.contains(tid))
+            .filter(|tid| !drain.recorded.knows(pid, *tid) && !ended.contains(tid))
             .collect();
         if new.is_empty() {
             break;
@@ -71,9 +71,9 @@ fn take(drain: &mut Drain, pid: u32, program: bool) -> bool {
                 before,
             };
             drain.want(tid, wanted);
-            let Some(stat) = procfs::stat(pid, tid).ok().filter(|stat| !stat.is_over) else {
+            let Some(stat) = procfs::stat(pid, tid).ok().filter(|stat| !stat.has_ended) else {
                 drain.threads.forget(tid);
-                over.insert(tid);
+                ended.insert(tid);
                 continue;
             };
             drain.recorded.born(pid, tid);

@@ -94,7 +94,7 @@ pub struct Spaces {
     absent: FxHashSet<(u32, u64)>,
     /// Processes that no longer had an address space when they were asked. Thousands of their events may still be in
     /// the rings.
-    over: FxHashSet<u32>,
+    ended: FxHashSet<u32>,
     changed: FxHashSet<u64>,
     gone: Vec<u64>,
     /// The file that each inode number currently means.
@@ -182,7 +182,7 @@ impl Spaces {
     }
 
     fn move_to(&mut self, pid: u32, id: u64) {
-        self.over.remove(&pid);
+        self.ended.remove(&pid);
         self.pieces.entry(id).or_default().1 += 1;
         if let Some(old) = self.of.insert(pid, id) {
             self.leave(old);
@@ -247,26 +247,27 @@ impl Spaces {
         if self.covers(at.pid, address) || self.absent.contains(&(at.pid, address / PAGE)) {
             return None;
         }
-        if self.over.contains(&at.pid) {
+        if self.ended.contains(&at.pid) {
             return None;
         }
         let answer = maps::at(at, address);
-        let is_over = matches!(&answer, Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)));
+        let has_ended =
+            matches!(&answer, Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)));
         let mut found = answer.ok().flatten();
         if let Some(mapping) = &mut found {
             mapping.file = self.generations.current(mapping.file);
         }
-        if is_over {
-            if self.over.len() >= ABSENT_LIMIT {
-                self.over.clear();
+        if has_ended {
+            if self.ended.len() >= ABSENT_LIMIT {
+                self.ended.clear();
             }
-            self.over.insert(at.pid);
+            self.ended.insert(at.pid);
         }
         if !self.of.contains_key(&at.pid) {
             return found; // it ended meanwhile; a note about it would never be removed
         }
         match &found {
-            None if is_over => {}
+            None if has_ended => {}
             Some(mapping) if mapping.protection & PROT_EXEC != 0 => self.mapped(mapping),
             _ if self.absent.len() < ABSENT_LIMIT => drop(self.absent.insert((at.pid, address / PAGE))),
             _ => {}

@@ -34,7 +34,7 @@ fn ranges(spaces: &Spaces, pid: u32) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn data_mapped_over_code_cuts_it() {
+fn data_mapped_over_code_truncates_it() {
     let mut spaces = Spaces::default();
     spaces.mapped(&mapping(0x1000, 0x9000, 5));
     spaces.mapped(&mapping(0x3000, 0x1000, 3));
@@ -60,7 +60,7 @@ fn data_mapped_over_code_cuts_it() {
 }
 
 #[test]
-fn a_child_has_its_parents_code_until_it_differs() {
+fn a_child_inherits_its_parents_code() {
     let mut spaces = Spaces::default();
     spaces.mapped(&mapping(0x1000, 0x1000, 5));
     let born = |child, space| Change::Born {
@@ -82,7 +82,7 @@ fn a_child_has_its_parents_code_until_it_differs() {
 }
 
 #[test]
-fn exec_keeps_what_it_mapped_itself() {
+fn exec_keeps_its_own_mappings() {
     let mut spaces = Spaces::default();
     spaces.apply(vec![
         (Timestamp(9), Change::Executed(5, 55)),
@@ -117,7 +117,7 @@ fn our_own_code_is_found_once() {
 }
 
 #[test]
-fn a_process_that_is_over_is_asked_once() {
+fn an_ended_process_is_queried_once() {
     let mut child = std::process::Command::new("true").spawn().unwrap();
     child.wait().unwrap();
     let at = At {
@@ -127,11 +127,11 @@ fn a_process_that_is_over_is_asked_once() {
     let mut spaces = Spaces::default();
     spaces.born(1, at.pid, 9);
     assert_eq!(spaces.find(at, 0x1000), None);
-    assert!(spaces.over.contains(&at.pid) && spaces.absent.is_empty());
+    assert!(spaces.ended.contains(&at.pid) && spaces.absent.is_empty());
     spaces.ended(at.pid);
     assert_eq!(spaces.find(at, 0x2000), None);
     spaces.born(1, at.pid, 10);
-    assert!(spaces.over.is_empty(), "the pid now belongs to another process");
+    assert!(spaces.ended.is_empty(), "the pid now belongs to another process");
 }
 
 /// Size of the model's address spaces in bytes.
@@ -273,7 +273,7 @@ fn bytes_of(spaces: &Spaces, id: u64) -> Bytes {
 
 proptest! {
     #[test]
-    fn spaces_hold_what_was_mapped_byte_by_byte(steps in prop::collection::vec(step(), 0..80)) {
+    fn spaces_match_a_byte_by_byte_model(steps in prop::collection::vec(step(), 0..80)) {
         let (mut spaces, mut model) = (Spaces::default(), Model::default());
         for (number, step) in steps.iter().enumerate() {
             let change = model.apply(step, 1000 + number as u64);
@@ -281,9 +281,9 @@ proptest! {
                 Step::Ended(pid) => spaces.ended(*pid),
                 Step::Taken => {
                     prop_assert_eq!(spaces.take_gone(), std::mem::take(&mut model.gone));
-                    let told: BTreeSet<u64> = spaces.take_changed().into_iter().collect();
-                    prop_assert!(told.is_superset(&std::mem::take(&mut model.changed)), "{:?}", told);
-                    prop_assert!(told.iter().all(|id| model.bytes.contains_key(id)));
+                    let reported: BTreeSet<u64> = spaces.take_changed().into_iter().collect();
+                    prop_assert!(reported.is_superset(&std::mem::take(&mut model.changed)), "{:?}", reported);
+                    prop_assert!(reported.iter().all(|id| model.bytes.contains_key(id)));
                 }
                 _ => spaces.apply(change.map(|change| (Timestamp(1), change)).into_iter().collect()),
             }

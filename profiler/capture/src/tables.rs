@@ -81,15 +81,15 @@ struct Changes(MmapMut);
 impl Changes {
     fn new(array: &Array) -> anyhow::Result<Self> {
         let mut changes = Self(array.window(0, size_of::<u64>())?);
-        changes.tell();
+        changes.announce();
         Ok(changes)
     }
 
     /// Reports that the kernel's maps have changed.
-    fn tell(&mut self) {
+    fn announce(&mut self) {
         // SAFETY: a whole page is mapped, and eBPF programs read whole words.
-        let told = unsafe { AtomicU64::from_ptr(self.0.as_mut_ptr().cast()) };
-        told.fetch_add(1, Ordering::Release);
+        let counter = unsafe { AtomicU64::from_ptr(self.0.as_mut_ptr().cast()) };
+        counter.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -103,7 +103,7 @@ struct Placed {
 }
 
 /// What the kernel side knows.
-pub struct Tables {
+pub struct UnwindTables {
     rows: Array,
     pages: Array,
     ranges: Array,
@@ -122,7 +122,7 @@ pub struct Tables {
     next_try: Instant,
 }
 
-impl Tables {
+impl UnwindTables {
     /// Takes the maps out of the object.
     pub fn new(ebpf: &mut Ebpf, sizes: Sizes) -> anyhow::Result<Self> {
         let spaces = ebpf
@@ -221,7 +221,7 @@ impl Tables {
     fn publish_at(&mut self, now: Instant, spaces: &mut Spaces, losses: &mut Losses) {
         for id in spaces.take_gone() {
             let _ = self.runs_by_space.remove(&id); // it may be absent
-            self.changes.tell();
+            self.changes.announce();
             self.waiting.remove(&id);
             if let Some(run) = self.runs.remove(&id) {
                 self.room.give_back(run, now);
@@ -274,7 +274,7 @@ impl Tables {
             self.runs.remove(&id)
         };
         // At once: the new tables allow walking stacks of this space.
-        self.changes.tell();
+        self.changes.announce();
         if let Some(old) = old {
             self.room.give_back(old, now);
         }

@@ -23,13 +23,13 @@ const SIZES: Sizes = Sizes {
 };
 
 /// Empty tables; `None` if the test is skipped.
-fn tables() -> Option<Tables> {
+fn tables() -> Option<UnwindTables> {
     if !nix::unistd::geteuid().is_root() {
         println!("skipped: needs root");
         return None;
     }
     let mut ebpf = load::load(&Config::NOTHING, SIZES, &Btf::of_kernel().unwrap()).unwrap();
-    Some(Tables::new(&mut ebpf, SIZES).unwrap())
+    Some(UnwindTables::new(&mut ebpf, SIZES).unwrap())
 }
 
 fn table(arch: Arch, pages: u32, rows_a_page: u16) -> Vec<u8> {
@@ -73,7 +73,7 @@ fn segment(offset: u64, svma: u64, file_size: u64) -> Segment {
 }
 
 #[test]
-fn bytes_that_could_change_or_are_no_table_are_refused() {
+fn mutable_or_invalid_tables_are_rejected() {
     let Some(mut tables) = tables() else { return };
     let good = table(ARCH, 2, 10);
     let mut swapped = good.clone();
@@ -107,7 +107,7 @@ fn bytes_that_could_change_or_are_no_table_are_refused() {
 }
 
 #[test]
-fn a_table_without_room_leaves_the_others() {
+fn a_table_over_capacity_leaves_the_others() {
     let Some(mut tables) = tables() else { return };
     tables
         .add(file(1), Vec::new(), sealed_memory(&table(ARCH, 8, 500)))
@@ -143,7 +143,7 @@ fn a_table_without_room_leaves_the_others() {
 }
 
 #[test]
-fn segments_that_lie_lead_nowhere() {
+fn false_segments_find_no_rows() {
     let Some(mut tables) = tables() else { return };
     let lies = [
         Vec::new(),
@@ -185,7 +185,7 @@ fn segments_that_lie_lead_nowhere() {
 }
 
 #[test]
-fn an_honest_range_finds_its_rows() {
+fn a_true_range_finds_its_rows() {
     let Some(mut tables) = tables() else { return };
     // The second page of the table has the text, which starts in the middle of a kernel page.
     tables
@@ -265,7 +265,7 @@ fn numbered(number: u64) -> Mapping {
 }
 
 #[test]
-fn a_full_array_counts_and_removes_what_would_be_wrong() {
+fn a_full_array_removes_stale_ranges_and_counts() {
     let Some(mut tables) = tables() else { return };
     let (mut spaces, mut losses) = (Spaces::default(), Losses::default());
     let mut map = |count: u64| {
@@ -280,7 +280,7 @@ fn a_full_array_counts_and_removes_what_would_be_wrong() {
 }
 
 #[test]
-fn a_space_that_found_no_room_is_tried_again() {
+fn a_space_over_capacity_is_retried() {
     let Some(mut tables) = tables() else { return };
     let (mut spaces, mut losses, began) = (Spaces::default(), Losses::default(), Instant::now());
     let id = profiler_common::space::first_space_id(5);
@@ -311,7 +311,7 @@ fn a_space_that_found_no_room_is_tried_again() {
 }
 
 #[test]
-fn the_walker_is_told_of_each_change() {
+fn the_walker_sees_each_change() {
     let Some(mut tables) = tables() else { return };
     let (mut spaces, mut losses) = (Spaces::default(), Losses::default());
     let mut publish = |spaces: &mut Spaces| {

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tier_is_that_of_the_hooks_that_are_attached() {
+    fn the_tier_follows_the_attached_hooks() {
         let mut recording = Recording::default();
         assert_eq!(FaultTier::of(&recording), None);
         recording.hooks = vec![
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_tier_can_not_see_is_no_fault_of_its_own_but_too_many_are() {
+    fn unobservable_faults_are_allowed_but_surplus_is_not() {
         let mut tables = Tables {
             // 10 + 2 + 3 known of 15, of 16, and of 14 after the first five; the last thread was never traced.
             threads: vec![
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn waste_is_known_only_where_each_fault_and_what_it_mapped_is() {
+    fn waste_needs_every_fault_and_its_mapped_pages() {
         let losing = |loss: Loss| {
             let mut tables = Tables::default();
             tables.recording.losses = vec![(loss.name().to_owned(), 1)];
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_account_is_no_account() {
+    fn a_damaged_account_is_rejected() {
         let tables = Tables {
             threads: vec![thread(1, Some(account(u64::MAX, 0)), u64::MAX)],
             ..Tables::default()

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_name_is_told_from_what_has_one() {
+    fn unnamed_functions_are_distinguished_from_named() {
         assert_eq!(place_of_nameless(&nameless("my lib + 1.so", 0x1f0)), Some("+ 0x1f0"));
         for name in [
             "main",
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_in_a_file_or_the_kernel_is_told_from_its_start() {
+    fn addresses_in_files_and_kernel_are_relative() {
         let module = ModuleId(0);
         let kernel = |offset| Location::Kernel {
             module,
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_called_by_what_says_something() {
+    fn files_have_meaningful_short_names() {
         let file = |path: &str, deleted| MappedFile {
             path: path.into(),
             deleted,
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_elsewhere_is_told_as_it_was() {
+    fn other_addresses_are_absolute() {
         let (module, process) = (ModuleId(0), ProcessId(0));
         let locations = [
             Location::Jit {

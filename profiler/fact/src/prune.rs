@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_go_where_their_frames_go() {
+    fn names_are_pruned_with_their_frames() {
         let name = |id: u32| FrameName {
             symbol: id.to_string().into(),
             ..FrameName::default()

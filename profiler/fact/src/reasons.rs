@@ -56,15 +56,15 @@ pub fn reason(scene: &Scene<'_>, input: Option<Clue>) -> WaitReason {
     if scene.state & (state::STOPPED | state::TRACED) != 0 {
         return WaitReason::Stopped;
     }
-    let told = |rank: Rank| input.filter(|input| input.rank == rank).map(|input| input.reason(call));
-    if let Some(reason) = told(Rank::Wait) {
+    let reason_of = |rank: Rank| input.filter(|input| input.rank == rank).map(|input| input.reason(call));
+    if let Some(reason) = reason_of(Rank::Wait) {
         return reason;
     }
     let for_ring = call.is_some_and(|call| call.name == "io_uring_enter");
     if input.is_some_and(|input| input.rank == Rank::Io) || (is(WAIT_IO) && !for_ring) {
         return WaitReason::Disk;
     }
-    if let Some(reason) = told(Rank::Place) {
+    if let Some(reason) = reason_of(Rank::Place) {
         return reason;
     }
     if is(WAIT_IN_FAULT) {

@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stacked_devices_are_known_by_their_names() {
+    fn stacked_devices_are_recognized_by_name() {
         let is_stacked = |name: &str| {
             let name = name.to_owned();
             let device = BlockDevice {

@@ -35,7 +35,7 @@ pub trait FactSink {
     /// Why a fault or a wait, passed before, took so long, if known.
     fn joined(&mut self, _: &Tables, _: &Cause) {}
     /// A process ended a while ago, and no more facts about it follow: its individually kept facts may be aggregated. Only the log knows this.
-    fn over(&mut self, _: &Tables, _: ProcessId) {}
+    fn process_ended(&mut self, _: &Tables, _: ProcessId) {}
     /// Whether it uses the stacks of such facts; others may be left out, which saves most of the time and memory of
     /// a replay.
     fn wants_stacks(&self, _: EventKind) -> bool {
@@ -48,7 +48,7 @@ pub trait FactSink {
     /// Visits them; they get new numbers.
     fn visit(&mut self, _: &mut dyn Visit) {}
     /// The tables have these stacks left after that. Returns true if they are too many, and keeps less from now on.
-    fn keeps_less(&mut self, _: &Tables) -> bool {
+    fn shrink_if_too_many(&mut self, _: &Tables) -> bool {
         false
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::fault;
 use super::shared::Shared;
 use super::skeleton::ThreadRow;
-use super::track::{Item, Row, Samples, Weight, lay_out};
+use super::track::{Item, Samples, TrackRow, Weight, lay_out};
 use base::addr::{Timestamp, ns};
 use fact::reduce::budget::{Collected, FoldedStack};
 use fact::{FaultFact, ProcessId, StackId, Tables};
@@ -142,7 +142,7 @@ impl Serialize for CompanionThread<'_> {
 }
 
 impl CompanionThread<'_> {
-    fn rows(&self) -> Vec<Row> {
+    fn rows(&self) -> Vec<TrackRow> {
         let row = |stack: Option<StackId>| stack.and_then(|stack| self.shared.stack_row(stack));
         let Companion { process, weight, .. } = *self.companion;
         let threads = self.tables.threads.iter().zip(&self.collected.threads);

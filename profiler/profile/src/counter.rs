@@ -5,7 +5,7 @@ use fxprof_processed_profile::{GraphColor, ProcessHandle, Profile, Timestamp as 
 use serde_json::{Value, json};
 
 use super::NS_PER_MS;
-use super::sample::Rows;
+use super::sample::SampleRows;
 use base::addr::Timestamp;
 use fact::reduce::budget::{Collected, FaultRate};
 use fact::{ProcessId, Tables, ThreadId};
@@ -48,7 +48,7 @@ pub fn add_to(
             if thread.process != process {
                 continue;
             }
-            for sample in Rows::new(thread, &facts.samples, (zero, end)).iter() {
+            for sample in SampleRows::new(thread, &facts.samples, (zero, end)).iter() {
                 spread(&mut cpu, step, sample.time.0.saturating_sub(zero.0), sample.cpu_time);
             }
         }
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_time_fills_the_steps_before_its_sample_and_none_is_lost() {
+    fn cpu_time_is_spread_before_its_sample() {
         let mut cpu = vec![0; 4];
         spread(&mut cpu, 10, 25, 12);
         assert_eq!(cpu, [0, 7, 5, 0]);

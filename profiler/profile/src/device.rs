@@ -10,12 +10,12 @@ use serde_json::{Map, Value, json};
 use super::categories::Category;
 use super::columns::{Column, Repeat, Seq};
 use super::labels::{Label, Labels};
-use super::markers::{Cause, PHASE_INTERVAL};
+use super::markers::{CauseStack, PHASE_INTERVAL};
 use super::ms;
 use super::request::RequestPayload;
 use super::shared::Shared;
 use super::skeleton::ThreadRow;
-use super::track::{Item, Row, Samples, Weight, lay_out};
+use super::track::{Item, Samples, TrackRow, Weight, lay_out};
 use super::words;
 use super::write::WriteError;
 use base::addr::Timestamp;
@@ -140,7 +140,7 @@ impl<'a> DeviceThread<'a> {
 
     /// The submitted parts of requests; the rest of each request has the label of an unknown
     /// submitter.
-    fn rows(&self) -> Vec<Row> {
+    fn rows(&self) -> Vec<TrackRow> {
         let unrecorded = self.labels.row(None, Label::Unrecorded);
         let mut items = Vec::new();
         for request in self.requests().filter(|request| request.operation.moves_bytes()) {
@@ -180,7 +180,7 @@ struct Data {
     #[serde(flatten)]
     payload: RequestPayload,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cause: Option<Cause>,
+    cause: Option<CauseStack>,
 }
 
 impl Markers<'_, '_> {
@@ -190,7 +190,7 @@ impl Markers<'_, '_> {
         let stack = stack.and_then(|stack| shared.stack_row(stack));
         Data {
             payload: RequestPayload::of_device(request, tables),
-            cause: stack.map(|stack| Cause { stack }),
+            cause: stack.map(|stack| CauseStack { stack }),
         }
     }
 }

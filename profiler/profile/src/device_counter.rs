@@ -16,13 +16,13 @@ const PER_SECOND: f64 = 1_000.0;
 /// The quantity of a track. The front end shows a value divided by the milliseconds since the
 /// previous one.
 #[derive(Debug, Clone, Copy)]
-enum Figure {
+enum DeviceMetric {
     Bytes,
     Depth,
     Rate,
 }
 
-impl Figure {
+impl DeviceMetric {
     /// The scale at which a value divided by its time in ms is bytes, requests, or requests per
     /// second.
     fn value(self, step: &LoadStep) -> f64 {
@@ -51,9 +51,9 @@ pub fn all(tables: &Tables, collected: &Collected, devices: &[DeviceId], first: 
             continue;
         };
         let steps = totals.load.steps();
-        for figure in [Figure::Bytes, Figure::Depth, Figure::Rate] {
-            let (name, label, unit, color, weight) = figure.words();
-            let (deltas, values) = columns(figure, &steps, zero);
+        for metric in [DeviceMetric::Bytes, DeviceMetric::Depth, DeviceMetric::Rate] {
+            let (name, label, unit, color, weight) = metric.words();
+            let (deltas, values) = columns(metric, &steps, zero);
             counters.push(json!({
                 "name": name,
                 "category": "Disk",
@@ -84,14 +84,14 @@ pub fn all(tables: &Tables, collected: &Collected, devices: &[DeviceId], first: 
 }
 
 /// Times and values: a zero precedes each run of steps, and one follows it.
-fn columns(figure: Figure, steps: &[LoadStep], zero: Timestamp) -> (Vec<f64>, Vec<f64>) {
+fn columns(metric: DeviceMetric, steps: &[LoadStep], zero: Timestamp) -> (Vec<f64>, Vec<f64>) {
     let mut rows: Vec<(u64, f64)> = Vec::with_capacity(steps.len() + 2);
     for (index, step) in steps.iter().enumerate() {
         let last = rows.last().map(|(time, _)| *time);
         if last.is_none_or(|last| last < step.start.0) {
             rows.push((step.start.0, 0.0));
         }
-        rows.push((step.end.0, figure.value(step)));
+        rows.push((step.end.0, metric.value(step)));
         let next = steps.get(index + 1).map(|next| next.start.0);
         if next.is_none_or(|next| next > step.end.0) {
             let fall = step.end.0.saturating_add(step.end.0 - step.start.0);
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_over_its_time_is_the_mean() {
+    fn the_mean_of_a_step_is_its_value_over_time() {
         let step = |start: u64, end: u64| LoadStep {
             start: Timestamp(start * 1_000_000),
             end: Timestamp(end * 1_000_000),
@@ -123,11 +123,11 @@ mod tests {
             bytes_ns: 4096 * 10_000_000,
         };
         let steps = [step(10, 20), step(20, 30), step(90, 100)];
-        let (deltas, bytes) = columns(Figure::Bytes, &steps, Timestamp(5_000_000));
+        let (deltas, bytes) = columns(DeviceMetric::Bytes, &steps, Timestamp(5_000_000));
         assert_eq!(deltas, [5.0, 10.0, 10.0, 10.0, 50.0, 10.0, 10.0]);
         assert_eq!(bytes, [0.0, 40960.0, 40960.0, 0.0, 0.0, 40960.0, 0.0]);
         // 3 requests in 10 ms are 300 per second.
-        assert_eq!(columns(Figure::Rate, &steps, Timestamp(0)).1[1] / 10.0, 300.0);
-        assert_eq!(columns(Figure::Depth, &steps, Timestamp(0)).1[1] / 10.0, 2.0);
+        assert_eq!(columns(DeviceMetric::Rate, &steps, Timestamp(0)).1[1] / 10.0, 300.0);
+        assert_eq!(columns(DeviceMetric::Depth, &steps, Timestamp(0)).1[1] / 10.0, 2.0);
     }
 }

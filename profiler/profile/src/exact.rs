@@ -161,7 +161,7 @@ mod tests {
     use fact::Recording;
 
     #[test]
-    fn large_integers_are_strings_and_come_back() {
+    fn large_integers_round_trip_as_strings() {
         let recording = Recording {
             start: Timestamp(u64::MAX),
             end: Timestamp(JS_MAX),

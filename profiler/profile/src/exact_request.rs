@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::exact::Big;
 use super::exact_wait::{big, duration};
 use super::read::ReadError;
-use super::read_tables::Rows;
+use super::read_tables::StackRows;
 use super::shared::Shared;
 use base::addr::Timestamp;
 use fact::request::{BioFact, BioSource, Operation, RequestCoverage, RequestFact, RequestKind};
@@ -116,7 +116,7 @@ impl RawRequest {
     }
 
     /// Converts back to the request.
-    pub fn fact(&self, zero: Timestamp, (tables, rows): (&Tables, &Rows)) -> Result<RequestFact, ReadError> {
+    pub fn fact(&self, zero: Timestamp, (tables, rows): (&Tables, &StackRows)) -> Result<RequestFact, ReadError> {
         let Self(start, length, device, sector, bytes, operation, flags, queued, service, counts, coverage, bios) =
             self;
         let start = after(zero, *start)?;
@@ -153,7 +153,7 @@ impl RawRequest {
 }
 
 impl RawBio {
-    fn fact(&self, zero: Timestamp, (tables, rows): (&Tables, &Rows)) -> Result<BioFact, ReadError> {
+    fn fact(&self, zero: Timestamp, (tables, rows): (&Tables, &StackRows)) -> Result<BioFact, ReadError> {
         let Self(time, (pid, tid, name), thread, stack, sector, bytes, file, offset, source, in_fault, call) = self;
         let thread = thread.map(ThreadId);
         let file = file.map(MappedFileId);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::exact::Big;
 use super::read::ReadError;
-use super::read_tables::Rows;
+use super::read_tables::StackRows;
 use super::shared::Shared;
 use base::addr::{Timestamp, ns};
 use fact::wait::{Coverage, WaitCall, WaitFact, WaitReason, WakerFact};
@@ -83,7 +83,7 @@ impl RawWait {
         &self,
         thread: ThreadId,
         zero: Timestamp,
-        (tables, rows): (&Tables, &Rows),
+        (tables, rows): (&Tables, &StackRows),
     ) -> Result<WaitFact, ReadError> {
         let damaged = || ReadError::Damaged("list of waits");
         let Self(start, length, stack, off, queued, longest, count, reason, (coverage, in_fault), call, waker) = self;

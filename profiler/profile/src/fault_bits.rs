@@ -20,7 +20,7 @@ const WIDTH: u32 = 20;
 
 /// Which zeros of a payload are known values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownZeros {
     /// The latency parts, in the order of [`known_parts`].
     pub parts: [bool; PARTS],
     /// Whether attempts were counted.
@@ -60,14 +60,14 @@ pub fn encode(fault: &FaultFact) -> u64 {
 }
 
 /// Unpacks the bits into an otherwise empty fault; `None` for bits that [`encode`] never produces.
-pub fn decode(bits: u64) -> Option<(FaultFact, Known)> {
+pub fn decode(bits: u64) -> Option<(FaultFact, KnownZeros)> {
     let index = |shift: u32, width: u32| usize::try_from(bits >> shift & ((1 << width) - 1)).ok();
     let flag = |bit: u32| bits >> bit & 1 == 1;
     let failed = match index(6, 3)?.checked_sub(1) {
         None => None,
         Some(place) => Some(*FAILURES.get(place)?),
     };
-    let mut known = Known {
+    let mut known = KnownZeros {
         parts: [false; PARTS],
         retries: flag(WIDTH - 1),
     };
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_decodes_encodes_to_the_same_bits() {
+    fn decoded_bits_encode_to_the_same_bits() {
         let mut decoded = 0;
         for bits in 0..1 << WIDTH {
             let Some((mut fault, known)) = decode(bits) else {

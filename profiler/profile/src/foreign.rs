@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn indices_of_nothing_are_no_panic_and_known_ones_count() {
+    fn invalid_indices_do_not_panic() {
         let text = r#"{"meta":{"interval":1,"sampleUnits":{"threadCPUDelta":"ns"}},"libs":[{"name":"demo","path":"/bin/demo","codeId":"01ff"}],
             "threads":[{"name":"t","pid":"7","tid":8.0,"samples":{"stack":[1,9,null,2],"timeDeltas":[1,1,1e300,-5],
             "threadCPUDelta":[5,6,null,-1]},"stringArray":["main","hot"],"frameTable":{"address":[16,-1],"func":[0,1]},
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_firefox_itself_writes_is_read_with_its_children() {
+    fn firefox_profiles_are_read_with_their_children() {
         let thread = |name: &str, pid: u32| {
             format!(
                 r#"{{"name":"{name}","pid":{pid},"tid":{pid},"samples":{{"schema":{{"stack":0,"time":1,"threadCPUDelta":3}},

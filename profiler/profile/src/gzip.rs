@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_there_whatever_it_was_written_in() {
+    fn output_is_independent_of_write_sizes() {
         let all = noise(3 * PIECE);
         for step in [1_000, PIECE - 1, PIECE, 2 * PIECE + 5, all.len()] {
             let mut out = Vec::new();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_the_error_and_ends_the_writing() {
+    fn a_full_disk_is_an_error_that_stops_writing() {
         let piece = noise(PIECE);
         let mut written = 0;
         let failed = gzip(Small(2 * PIECE), OF_PROFILES, |out| {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_writing_is_told() {
+    fn write_errors_are_returned() {
         let failed: Result<()> = gzip(Vec::new(), OF_PROFILES, |_| bail!("no thread"));
         assert_eq!(failed.unwrap_err().to_string(), "no thread");
     }

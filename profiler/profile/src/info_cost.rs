@@ -22,8 +22,8 @@ pub fn entries(recording: &Recording) -> Vec<Value> {
     if let Some(refused) = &cost.programs_refused {
         entries.push(entry("In the kernel", "string", refused));
     }
-    half("Privileged helper", cost.capture, &mut entries);
-    half("Recorder", cost.record, &mut entries);
+    add_process("Privileged helper", cost.capture, &mut entries);
+    add_process("Recorder", cost.record, &mut entries);
     if let Some(ring) = cost.ring {
         entries.push(entry("Event ring", "bytes", ring.bytes));
         entries.push(entry("Event ring: peak use", "bytes", ring.peak_bytes));
@@ -59,16 +59,16 @@ fn programs_of(costs: &ProgramCosts, cpu_time: u64, entries: &mut Vec<Value>) {
     }
 }
 
-fn half(name: &str, half: Option<ProcessCost>, entries: &mut Vec<Value>) {
-    let Some(half) = half else { return };
+fn add_process(name: &str, cost: Option<ProcessCost>, entries: &mut Vec<Value>) {
+    let Some(cost) = cost else { return };
     for (when, time) in [
-        ("before", half.before_ns),
-        ("while recording", half.during_ns),
-        ("after", half.after_ns),
+        ("before", cost.before_ns),
+        ("while recording", cost.during_ns),
+        ("after", cost.after_ns),
     ] {
         entries.push(entry(&format!("{name}: CPU time {when}"), "duration", ms(time)));
     }
-    entries.push(entry(&format!("{name}: peak memory"), "bytes", half.peak_rss_bytes));
+    entries.push(entry(&format!("{name}: peak memory"), "bytes", cost.peak_rss_bytes));
 }
 
 fn ms(ns: u64) -> f64 {

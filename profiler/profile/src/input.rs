@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_or_not_and_never_more_than_the_limit() {
+    fn plain_and_compressed_input_is_read_up_to_the_limit() {
         let packed = gzip([vec![b' '; 5000]]);
         assert!(packed.len() < 100, "a small file may have a high ratio");
         assert_eq!(read_all(&packed[..], 5000).unwrap().len(), 5000);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_string_that_no_profile_has_is_refused_by_every_reader() {
+    fn an_oversized_string_is_rejected_by_every_reader() {
         use crate::{ForeignSource, ProfileSource};
 
         let packed = long_string();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_unpacks_to_far_more_than_it_is_is_refused() {
+    fn decompression_bombs_are_rejected() {
         let numbers = |count| gzip([b"[".to_vec()].into_iter().chain(vec![b"0,".repeat(1 << 16); count]));
         let error = read_within(&*numbers(40), LIMIT, 4 << 20).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);

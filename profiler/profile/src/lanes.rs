@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_handed_out_by_time_and_a_read_before_its_fault() {
+    fn lanes_are_assigned_by_time_with_reads_before_faults() {
         let lanes = [lane(&[5, 9], &[]), lane(&[], &[]), lane(&[4, 7, 9], &[1, 7])];
         let mut order = Order::default();
         replay(&lanes, &Tables::default(), &mut order);

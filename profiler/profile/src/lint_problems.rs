@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::format::Index;
 
 /// Maximum number of reported problems; a broken column has one in every row.
-const TOLD: usize = 100;
+const MAX_PROBLEMS: usize = 100;
 
 /// Problems with the number of rows that have them.
 #[derive(Default)]
@@ -14,18 +14,18 @@ pub struct Problems(BTreeMap<String, u64>);
 impl Problems {
     /// Adds one problem.
     pub fn add(&mut self, place: &str, problem: &dyn std::fmt::Display) {
-        if self.0.len() < TOLD {
+        if self.0.len() < MAX_PROBLEMS {
             *self.0.entry(format!("{place}: {problem}")).or_default() += 1;
         }
     }
 
     /// The problems in words, sorted.
     pub fn into_list(self) -> Vec<String> {
-        let told = |(problem, count)| match count {
+        let describe = |(problem, count)| match count {
             1 => problem,
             _ => format!("{problem} ({count} times)"),
         };
-        self.0.into_iter().map(told).collect()
+        self.0.into_iter().map(describe).collect()
     }
 
     /// Checks that the columns of a table have its length.

@@ -152,13 +152,13 @@ mod tests {
     use base::addr::Timestamp;
 
     #[test]
-    fn a_wait_status_is_told_in_words() {
+    fn a_wait_status_is_described() {
         assert_eq!(exit_words(3 << 8), "exit status 3");
         assert_eq!(exit_words(0x8b), "killed by signal 11");
     }
 
     #[test]
-    fn a_long_text_is_a_short_name() {
+    fn a_long_text_becomes_a_short_name() {
         let kind = MarkKind::Program {
             text: format!("{}\nsecond line", "é".repeat(300)),
         };

@@ -11,9 +11,9 @@ use super::fault::{self, FaultPayload, ReadPayload};
 use super::fault_names::FaultNames;
 use super::mark::{self, Payload};
 use super::ms;
-use super::request::{self, Part, RequestPayload};
+use super::request::{self, RequestPart, RequestPayload};
 use super::shared::Shared;
-use super::wait::{self, Shown, WaitPayload};
+use super::wait::{self, WaitMarker, WaitPayload};
 use super::words::Causes;
 use super::write::WriteError;
 use base::addr::Timestamp;
@@ -28,7 +28,7 @@ pub const PHASE_INSTANT: u8 = 0;
 pub const PHASE_INTERVAL: u8 = 1;
 
 /// Names of all markers, as indices into the string array.
-pub struct Names<'a> {
+pub struct MarkerNames<'a> {
     tables: &'a Tables,
     /// Names of each thread's marks.
     marks: Vec<Vec<u32>>,
@@ -39,10 +39,10 @@ pub struct Names<'a> {
     file_io: u32,
     disk: [u32; Operation::ALL.len()],
     causes: Causes<'a>,
-    parts: FxHashMap<ThreadId, Vec<Part<'a>>>,
+    parts: FxHashMap<ThreadId, Vec<RequestPart<'a>>>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> MarkerNames<'a> {
     /// Adds the strings that the markers of all threads use.
     pub fn new(tables: &'a Tables, collected: &'a Collected, shared: &mut Shared<'a>) -> Result<Self, WriteError> {
         let mut marks = Vec::with_capacity(collected.threads.len());
@@ -68,12 +68,12 @@ impl<'a> Names<'a> {
         })
     }
 
-    fn of_wait(&self, shown: Shown) -> u32 {
+    fn of_wait(&self, shown: WaitMarker) -> u32 {
         match shown {
-            Shown::Wait => self.wait,
-            Shown::Queued => self.queued,
-            Shown::Idle => self.idle,
-            Shown::FileIo => self.file_io,
+            WaitMarker::Wait => self.wait,
+            WaitMarker::Queued => self.queued,
+            WaitMarker::Idle => self.idle,
+            WaitMarker::FileIo => self.file_io,
         }
     }
 
@@ -86,7 +86,7 @@ impl<'a> Names<'a> {
 /// One thread's markers.
 pub struct Markers<'a> {
     rows: Vec<Row<'a>>,
-    names: &'a Names<'a>,
+    names: &'a MarkerNames<'a>,
     shared: &'a Shared<'a>,
     zero: Timestamp,
 }
@@ -97,9 +97,9 @@ enum Row<'a> {
     Mark(&'a Mark, u32),
     Fault(PackedRef<'a>),
     Read(&'a PagesReadFact),
-    Wait(&'a WaitFact, Shown),
+    Wait(&'a WaitFact, WaitMarker),
     /// A block request of the thread.
-    Disk(&'a Part<'a>),
+    Disk(&'a RequestPart<'a>),
 }
 
 impl Row<'_> {
@@ -135,7 +135,7 @@ impl Row<'_> {
         category as u8
     }
 
-    fn name(&self, names: &Names<'_>) -> u32 {
+    fn name(&self, names: &MarkerNames<'_>) -> u32 {
         match self {
             Self::Mark(_, name) => *name,
             Self::Fault(_) => names.faults.fault,
@@ -151,7 +151,7 @@ impl<'a> Markers<'a> {
     /// same facts.
     pub fn new(
         (id, facts): (ThreadId, &'a ThreadFacts),
-        names: &'a Names<'a>,
+        names: &'a MarkerNames<'a>,
         shared: &'a Shared<'a>,
         zero: Timestamp,
     ) -> Self {
@@ -179,7 +179,7 @@ impl<'a> Markers<'a> {
 
 impl Markers<'_> {
     fn data<'m>(&self, row: &Row<'m>) -> Data<'m> {
-        let Names { tables, causes, .. } = self.names;
+        let MarkerNames { tables, causes, .. } = self.names;
         let (payload, stack) = match row {
             Row::Mark(mark, _) => (AnyPayload::Mark(Payload::from(&mark.kind)), mark.stack),
             Row::Fault(fault) => {
@@ -201,7 +201,7 @@ impl Markers<'_> {
         let stack = stack.and_then(|stack| self.shared.stack_row(stack));
         Data {
             payload,
-            cause: stack.map(|stack| Cause { stack }),
+            cause: stack.map(|stack| CauseStack { stack }),
         }
     }
 }
@@ -221,12 +221,12 @@ struct Data<'a> {
     #[serde(flatten)]
     payload: AnyPayload<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cause: Option<Cause>,
+    cause: Option<CauseStack>,
 }
 
 /// The backtrace of a marker.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Cause {
+pub struct CauseStack {
     /// Row of the stack table.
     pub stack: u32,
 }
@@ -238,7 +238,7 @@ pub struct AnyData<'a> {
     #[serde(borrow)]
     pub r#type: Cow<'a, str>,
     /// Backtrace.
-    pub cause: Option<Cause>,
+    pub cause: Option<CauseStack>,
 }
 
 impl Serialize for Markers<'_> {

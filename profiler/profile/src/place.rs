@@ -172,25 +172,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_frame_survives(location in location(), is_return_address: bool) {
+        fn a_frame_round_trips(location in location(), is_return_address: bool) {
             let frame = Frame { location, is_return_address };
             prop_assert_eq!(decode(&encode(&frame)), Some(frame));
         }
 
         #[test]
-        fn a_range_survives(start: u64, size: Option<u64>) {
+        fn a_range_round_trips(start: u64, size: Option<u64>) {
             prop_assert_eq!(decode_range(&encode_range(start, size)), Some((start, size)));
         }
 
         #[test]
-        fn garbage_is_refused_quietly(text in "[mfkjautr]?[0-9a-fr.+é-]{0,20}") {
+        fn garbage_is_rejected(text in "[mfkjautr]?[0-9a-fr.+é-]{0,20}") {
             let _ = decode(&text);
             let _ = decode_range(&text);
         }
     }
 
     #[test]
-    fn the_spelling_is_fixed() {
+    fn the_text_format_is_fixed() {
         let frame = Frame {
             location: Location::Module {
                 module: ModuleId(3),

@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 use super::format::{RawProfile, RawSamples, RawThread};
 use super::lanes::{self, Lane};
 use super::read_markers;
-use super::read_tables::{self, Rows};
+use super::read_tables::{self, StackRows};
 use super::{FORMAT_VERSION, NS_PER_MS, exact, input, sample};
 use base::addr::Timestamp;
 use fact::{Cause, FactSink, FactSource, RequestFact, SampleFact, Tables, ThreadId, WaitFact};
@@ -130,7 +130,7 @@ impl FactSource for ProfileSource {
     }
 }
 
-fn lane(raw: &RawThread<'_>, zero: Timestamp, tables: &Tables, rows: &Rows) -> Result<Lane, ReadError> {
+fn lane(raw: &RawThread<'_>, zero: Timestamp, tables: &Tables, rows: &StackRows) -> Result<Lane, ReadError> {
     let exact = raw
         .ngmi
         .as_ref()
@@ -170,7 +170,12 @@ fn lane(raw: &RawThread<'_>, zero: Timestamp, tables: &Tables, rows: &Rows) -> R
     })
 }
 
-fn samples(raw: &RawSamples, thread: ThreadId, zero: Timestamp, rows: &Rows) -> Result<Vec<SampleFact>, ReadError> {
+fn samples(
+    raw: &RawSamples,
+    thread: ThreadId,
+    zero: Timestamp,
+    rows: &StackRows,
+) -> Result<Vec<SampleFact>, ReadError> {
     let len = raw.length;
     let weights_fit = raw.weight.as_ref().is_none_or(|weight| weight.len() == len);
     if [raw.stack.len(), raw.time_deltas.len(), raw.thread_cpu_delta.len()] != [len; 3] || !weights_fit {

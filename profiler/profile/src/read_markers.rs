@@ -5,7 +5,7 @@ use super::format::RawMarkers;
 use super::mark::Payload;
 use super::markers::{AnyData, PHASE_INSTANT, PHASE_INTERVAL};
 use super::read::{ReadError, advance};
-use super::read_tables::Rows;
+use super::read_tables::StackRows;
 use super::{request, wait};
 use base::addr::Timestamp;
 use fact::{FaultFact, MappedFileId, Mark, PagesReadFact, StackId, Tables, ThreadId};
@@ -26,7 +26,7 @@ pub fn marked(
     raw: &RawMarkers<'_>,
     thread: ThreadId,
     zero: Timestamp,
-    (tables, rows): (&Tables, &Rows),
+    (tables, rows): (&Tables, &StackRows),
 ) -> Result<Marked, ReadError> {
     let len = raw.length;
     if [

@@ -17,13 +17,13 @@ const NAMES_LIMIT: usize = 2 << 30;
 
 /// The stack that each row of the stack table completes.
 #[derive(Debug)]
-pub struct Rows {
+pub struct StackRows {
     stacks: Vec<Option<StackId>>,
     /// The first labelled row.
     labels: usize,
 }
 
-impl Rows {
+impl StackRows {
     /// Whether a row ends in a label, which means that it belongs to a wait.
     pub fn is_labelled(&self, row: Index) -> bool {
         row.and_then(|row| usize::try_from(row).ok())
@@ -41,7 +41,7 @@ impl Rows {
 }
 
 /// Reads the tables that facts refer to.
-pub fn tables(profile: &RawProfile<'_>) -> Result<(Tables, Rows), ReadError> {
+pub fn tables(profile: &RawProfile<'_>) -> Result<(Tables, StackRows), ReadError> {
     let exact = profile.ngmi.as_ref().ok_or(ReadError::Foreign)?;
     let mut tables = Tables {
         recording: from_portable(exact.recording.clone())?,
@@ -241,14 +241,14 @@ fn stacks(
     (shared, labels): (&RawShared, usize),
     starts: &[usize],
     stacks: &mut Vec<StackNode>,
-) -> Result<Rows, ReadError> {
+) -> Result<StackRows, ReadError> {
     let damaged = || ReadError::Damaged("stack table");
     let raw = &shared.stack_table;
     let len = raw.length;
     if [raw.frame.len(), raw.prefix_offset.len()] != [len; 2] {
         return Err(damaged());
     }
-    let mut rows = Rows {
+    let mut rows = StackRows {
         stacks: vec![None; len],
         labels,
     };

@@ -17,7 +17,7 @@ pub const DISK_REQUEST: &str = "DiskRequest";
 
 /// The part of a request that a thread submitted.
 #[derive(Debug, Clone, Copy)]
-pub struct Part<'a> {
+pub struct RequestPart<'a> {
     /// The request.
     pub request: &'a RequestFact,
     /// The first piece that the thread submitted.
@@ -26,7 +26,7 @@ pub struct Part<'a> {
     bytes: u64,
 }
 
-impl Part<'_> {
+impl RequestPart<'_> {
     /// When the thread submitted it.
     pub fn start(&self) -> Timestamp {
         self.first.time.min(self.request.end)
@@ -34,10 +34,10 @@ impl Part<'_> {
 }
 
 /// The requests of each thread, starts ascending.
-pub fn by_thread(requests: &[RequestFact]) -> FxHashMap<ThreadId, Vec<Part<'_>>> {
-    let mut threads: FxHashMap<ThreadId, Vec<Part<'_>>> = FxHashMap::default();
+pub fn by_thread(requests: &[RequestFact]) -> FxHashMap<ThreadId, Vec<RequestPart<'_>>> {
+    let mut threads: FxHashMap<ThreadId, Vec<RequestPart<'_>>> = FxHashMap::default();
     for request in requests {
-        let mut of_request: Vec<(ThreadId, Part<'_>)> = Vec::new();
+        let mut of_request: Vec<(ThreadId, RequestPart<'_>)> = Vec::new();
         for bio in &request.bios {
             let Some(thread) = bio.thread else { continue };
             match of_request.iter_mut().find(|(of, _)| *of == thread) {
@@ -49,7 +49,7 @@ pub fn by_thread(requests: &[RequestFact]) -> FxHashMap<ThreadId, Vec<Part<'_>>>
                 }
                 None => of_request.push((
                     thread,
-                    Part {
+                    RequestPart {
                         request,
                         first: bio,
                         bytes: u64::from(bio.bytes),
@@ -121,7 +121,7 @@ impl RequestPayload {
     }
 
     /// The payload on a thread that submitted part of it.
-    pub fn of_thread(part: &Part<'_>, tables: &Tables) -> Self {
+    pub fn of_thread(part: &RequestPart<'_>, tables: &Tables) -> Self {
         Self {
             r#type: DISK_REQUEST,
             size: words::size(part.bytes),

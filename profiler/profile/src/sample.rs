@@ -15,7 +15,7 @@ use fact::{Location, StackId, Tables, Thread};
 /// and another one at its end if it ran after its last sample: neither is in a call tree, and the
 /// CPU times add up.
 #[derive(Debug, Clone, Copy)]
-pub struct Rows<'a> {
+pub struct SampleRows<'a> {
     /// The thread's start, if it is before its first sample.
     pub lead: Option<KeptSample>,
     /// Times ascending.
@@ -24,7 +24,7 @@ pub struct Rows<'a> {
     pub trail: Option<KeptSample>,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> SampleRows<'a> {
     /// Selects the rows of a thread within the profile's time range.
     pub fn new(thread: &Thread, samples: &'a [KeptSample], (zero, end): (Timestamp, Timestamp)) -> Self {
         let edge = |time, cpu_time| KeptSample {
@@ -65,7 +65,7 @@ impl<'a> Rows<'a> {
 /// A thread's `samples` table.
 pub struct Samples<'a> {
     /// The rows.
-    pub rows: Rows<'a>,
+    pub rows: SampleRows<'a>,
     /// The tables with the stacks.
     pub shared: &'a Shared<'a>,
     /// The profile's time 0.

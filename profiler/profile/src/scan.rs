@@ -97,12 +97,12 @@ mod tests {
     }
 
     #[test]
-    fn strings_end_where_json_says() {
+    fn strings_end_as_in_json() {
         let long = vec![b'['; LONGEST_STRING - 10];
         scan(&[br#"{"a\"b\\":["#, b"\"", &long, b"\"]}"]).unwrap();
-        let over = scan(&[b"\"", &long, &[b'x'; 20]]).unwrap_err();
-        assert_eq!(over.kind(), io::ErrorKind::FileTooLarge);
-        assert_eq!(over.to_string(), "a string of more than 32 MiB, which no profile has");
+        let error = scan(&[b"\"", &long, &[b'x'; 20]]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(error.to_string(), "a string of more than 32 MiB, which no profile has");
         // Escapes that are split between two reads.
         scan(&[b"\"\\", b"\"", b"\"", &[b'['; 128]]).unwrap();
     }

@@ -58,7 +58,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arguments_survive(arguments: Vec<String>) {
+        fn arguments_round_trip(arguments: Vec<String>) {
             prop_assert_eq!(split(&join(&arguments)), Some(arguments));
         }
     }

@@ -11,7 +11,7 @@ const OWN: [&str; 2] = ["markerSchema", "categories"];
 
 /// Location of a text, from the outermost part inwards.
 #[derive(Debug, Default)]
-pub struct Place(Vec<Step>);
+pub struct TextPlace(Vec<Step>);
 
 #[derive(Debug)]
 enum Step {
@@ -19,7 +19,7 @@ enum Step {
     Row(usize),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TextPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (step, number) in self.0.iter().zip(0..) {
             match step {
@@ -36,10 +36,10 @@ impl fmt::Display for Place {
 ///
 /// # Errors
 /// The input fails, or is not JSON.
-pub fn texts(packed: impl Read, take: &mut dyn FnMut(&Place, &str)) -> Result<(), serde_json::Error> {
+pub fn texts(packed: impl Read, take: &mut dyn FnMut(&TextPlace, &str)) -> Result<(), serde_json::Error> {
     let json = BufReader::new(MultiGzDecoder::new(BufReader::new(packed)));
     let mut deserializer = serde_json::Deserializer::from_reader(json);
-    let mut place = Place::default();
+    let mut place = TextPlace::default();
     Texts {
         place: &mut place,
         take,
@@ -49,8 +49,8 @@ pub fn texts(packed: impl Read, take: &mut dyn FnMut(&Place, &str)) -> Result<()
 }
 
 struct Texts<'a> {
-    place: &'a mut Place,
-    take: &'a mut dyn FnMut(&Place, &str),
+    place: &'a mut TextPlace,
+    take: &'a mut dyn FnMut(&TextPlace, &str),
 }
 
 impl Texts<'_> {

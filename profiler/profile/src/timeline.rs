@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer, ser::SerializeStruct};
 use super::columns::{Seq, deltas};
 use super::labels::{Label, Labels, QUEUED};
 use super::milliseconds;
-use super::sample::Rows;
+use super::sample::SampleRows;
 use super::shared::Shared;
 use base::addr::{Timestamp, ns};
 use fact::reduce::budget::{Collected, FoldedWaitStack, ThreadFacts};
@@ -32,7 +32,7 @@ const OPEN: usize = 16;
 
 /// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
+pub struct TimelineRow {
     /// Time of the row.
     pub time: Timestamp,
     /// Row of the stack table.
@@ -81,10 +81,10 @@ impl Waiting<'_> {
     /// begins there.
     pub fn rows(
         &self,
-        rows: &mut Rows<'_>,
+        rows: &mut SampleRows<'_>,
         (thread, facts): (ThreadId, &ThreadFacts),
         shared: &Shared<'_>,
-    ) -> Vec<Row> {
+    ) -> Vec<TimelineRow> {
         let mut waiting = Vec::with_capacity(facts.waits.len() * 3);
         for wait in &facts.waits {
             self.add(&mut waiting, wait);
@@ -94,14 +94,14 @@ impl Waiting<'_> {
         }
         let first = waiting.iter().map(|row| row.time).min();
         rows.lead = rows.lead.filter(|lead| first.is_none_or(|first| lead.time < first));
-        let samples = rows.iter().map(|sample| Row {
+        let samples = rows.iter().map(|sample| TimelineRow {
             time: sample.time,
             stack: sample.stack.and_then(|stack| shared.stack_row(stack)),
             weight: sample.cpu_time,
             cpu: sample.cpu_time,
             is_sample: true,
         });
-        let mut all: Vec<Row> = samples.collect();
+        let mut all: Vec<TimelineRow> = samples.collect();
         all.append(&mut waiting);
         // A wait that ends at the time of a sample precedes it.
         all.sort_by_key(|row| (row.time, row.is_sample));
@@ -110,7 +110,7 @@ impl Waiting<'_> {
         all
     }
 
-    fn add(&self, rows: &mut Vec<Row>, wait: &WaitFact) {
+    fn add(&self, rows: &mut Vec<TimelineRow>, wait: &WaitFact) {
         let stack = self.labels.row(wait.stack, Label::Wait(wait.reason, wait.in_fault));
         let queued_stack = self.labels.row(wait.stack, QUEUED);
         let queued = ns(wait.queued).min(ns(wait.off));
@@ -130,7 +130,7 @@ impl Waiting<'_> {
     }
 
     /// Rows at the ends of the parts of an interval.
-    fn add_parts(&self, rows: &mut Vec<Row>, (start, end): (u64, u64), (stack, weight): (Option<u32>, u64)) {
+    fn add_parts(&self, rows: &mut Vec<TimelineRow>, (start, end): (u64, u64), (stack, weight): (Option<u32>, u64)) {
         if weight == 0 {
             return;
         }
@@ -145,7 +145,7 @@ impl Waiting<'_> {
         }
     }
 
-    fn add_folded(&self, rows: &mut Vec<Row>, folded: &FoldedWaitStack) {
+    fn add_folded(&self, rows: &mut Vec<TimelineRow>, folded: &FoldedWaitStack) {
         let stack = self
             .labels
             .row(folded.stack, Label::Wait(folded.reason, folded.in_fault));
@@ -156,8 +156,8 @@ impl Waiting<'_> {
     }
 }
 
-fn waiting_row(time: u64, stack: Option<u32>, weight: u64) -> Row {
-    Row {
+fn waiting_row(time: u64, stack: Option<u32>, weight: u64) -> TimelineRow {
+    TimelineRow {
         time: Timestamp(time),
         stack,
         weight,
@@ -168,7 +168,7 @@ fn waiting_row(time: u64, stack: Option<u32>, weight: u64) -> Row {
 
 /// The front end draws two rows at the same time as a busy CPU: rows of waits are moved by a
 /// nanosecond each, up to the next sample.
-fn part_equal_times(rows: &mut [Row]) {
+fn part_equal_times(rows: &mut [TimelineRow]) {
     let mut limits = vec![u64::MAX; rows.len()];
     let mut limit = u64::MAX;
     for (slot, row) in limits.iter_mut().zip(&*rows).rev() {
@@ -191,7 +191,7 @@ struct OffTime<'a> {
     /// Starts ascending.
     coming: std::iter::Peekable<std::vec::IntoIter<&'a WaitFact>>,
     open: Vec<&'a WaitFact>,
-    over: u64,
+    closed: u64,
 }
 
 impl<'a> OffTime<'a> {
@@ -201,7 +201,7 @@ impl<'a> OffTime<'a> {
         Self {
             coming: waits.into_iter().peekable(),
             open: Vec::new(),
-            over: 0,
+            closed: 0,
         }
     }
 
@@ -215,11 +215,11 @@ impl<'a> OffTime<'a> {
             number += 1;
             let stays = wait.end > time && number > excess;
             if !stays {
-                self.over = self.over.saturating_add(ns(wait.off));
+                self.closed = self.closed.saturating_add(ns(wait.off));
             }
             stays
         });
-        self.open.iter().fold(self.over, |sum, wait| {
+        self.open.iter().fold(self.closed, |sum, wait| {
             let (passed, length) = (time.0 - wait.start.0, wait.end.0 - wait.start.0);
             let part = u128::from(ns(wait.off)) * u128::from(passed) / u128::from(length.max(1));
             sum.saturating_add(u64::try_from(part).unwrap_or(u64::MAX))
@@ -229,7 +229,7 @@ impl<'a> OffTime<'a> {
 
 /// Distributes each sample's CPU time over the intervals since the previous sample, by how long the
 /// thread ran in each.
-fn spread_cpu_time(rows: &mut [Row], waits: &[WaitFact]) {
+fn spread_cpu_time(rows: &mut [TimelineRow], waits: &[WaitFact]) {
     let mut off = OffTime::new(waits);
     // By row: time since the previous row, and how long the thread ran in it.
     let mut stretches: Vec<(u64, u64)> = Vec::with_capacity(rows.len());
@@ -254,7 +254,7 @@ fn spread_cpu_time(rows: &mut [Row], waits: &[WaitFact]) {
 
 /// Distributes by the time that the thread ran in each interval; the remainder goes to intervals
 /// with capacity, and finally to the sample itself.
-fn share_out(cpu: u64, rows: &mut [Row], stretches: &[(u64, u64)]) {
+fn share_out(cpu: u64, rows: &mut [TimelineRow], stretches: &[(u64, u64)]) {
     let ran = stretches.iter().fold(0u128, |sum, (_, ran)| sum + u128::from(*ran));
     let mut left = cpu;
     for (row, (_, own)) in rows.iter_mut().zip(stretches) {
@@ -275,7 +275,7 @@ fn share_out(cpu: u64, rows: &mut [Row], stretches: &[(u64, u64)]) {
 /// The table.
 pub struct Timeline {
     /// The rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<TimelineRow>,
     /// The profile's time 0.
     pub zero: Timestamp,
 }
@@ -289,7 +289,7 @@ impl Serialize for Timeline {
         table.serialize_field("stack", &Seq(rows.clone().map(|row| row.stack)))?;
         let times = rows.clone().map(|row| row.time);
         table.serialize_field("timeDeltas", &deltas(times, self.zero))?;
-        let weight = |row: &Row| milliseconds(std::time::Duration::from_nanos(row.weight));
+        let weight = |row: &TimelineRow| milliseconds(std::time::Duration::from_nanos(row.weight));
         table.serialize_field("weight", &Seq(rows.clone().map(weight)))?;
         table.serialize_field("threadCPUDelta", &Seq(rows.map(|row| row.cpu)))?;
         table.end()

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use fact::wait::{Coverage, WaitReason};
 
-fn row(time: u64, cpu: u64, is_sample: bool) -> Row {
-    Row {
+fn row(time: u64, cpu: u64, is_sample: bool) -> TimelineRow {
+    TimelineRow {
         time: Timestamp(time),
         stack: None,
         weight: 0,
@@ -34,7 +34,7 @@ fn wait(start: u64, end: u64, off: u64) -> WaitFact {
 }
 
 #[test]
-fn cpu_time_before_a_wait_is_told_where_the_wait_begins() {
+fn cpu_time_before_a_wait_is_placed_at_its_start() {
     // Ran 30, waited 50, ran 20, was sampled; then 10 to its end.
     let mut rows = [
         row(0, 0, true),
@@ -48,7 +48,7 @@ fn cpu_time_before_a_wait_is_told_where_the_wait_begins() {
 }
 
 #[test]
-fn cpu_time_that_does_not_fit_stays_with_its_sample() {
+fn surplus_cpu_time_stays_with_its_sample() {
     let mut rows = [
         row(0, 0, true),
         row(30, 0, false),
@@ -60,7 +60,7 @@ fn cpu_time_that_does_not_fit_stays_with_its_sample() {
 }
 
 #[test]
-fn rows_of_waits_give_way_to_each_other_and_to_samples() {
+fn wait_rows_do_not_overlap_each_other_or_samples() {
     let mut rows = [
         row(10, 0, false),
         row(10, 0, false),
@@ -92,7 +92,7 @@ proptest! {
         times in prop::collection::vec((0u64..10_000, any::<bool>(), 0u64..2_000), 1..60),
         waits in prop::collection::vec((0u64..10_000, 0u64..3_000, 0u64..4_000), 0..40),
     ) {
-        let mut rows: Vec<Row> = times.iter().map(|(time, is_sample, cpu)| row(*time, if *is_sample { *cpu } else { 0 }, *is_sample)).collect();
+        let mut rows: Vec<TimelineRow> = times.iter().map(|(time, is_sample, cpu)| row(*time, if *is_sample { *cpu } else { 0 }, *is_sample)).collect();
         rows.sort_by_key(|row| (row.time, row.is_sample));
         let waits: Vec<WaitFact> = waits.iter().map(|(start, length, off)| wait(*start, start + length, *off)).collect();
         let before: Vec<u64> = rows.iter().filter(|row| row.is_sample).map(|row| row.cpu).collect();

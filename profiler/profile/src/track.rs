@@ -62,7 +62,7 @@ pub struct Item {
 
 /// A sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
+pub struct TrackRow {
     time: Timestamp,
     stack: Option<u32>,
     weight: u64,
@@ -71,11 +71,11 @@ pub struct Row {
 /// A sample at the end of each item. The front end draws a sample up to half way to its neighbours
 /// and at full height: so a long item has a sample without weight at its start, and there is one
 /// without a stack on either side of a gap.
-pub fn lay_out(mut items: Vec<Item>, (zero, end): (Timestamp, Timestamp)) -> Vec<Row> {
+pub fn lay_out(mut items: Vec<Item>, (zero, end): (Timestamp, Timestamp)) -> Vec<TrackRow> {
     let gap = (end.0.saturating_sub(zero.0) / GAPS).max(SHORTEST_GAP);
     items.retain(|item| item.weight > 0);
     items.sort_by_key(|item| (item.end, item.start));
-    let empty = |time| Row {
+    let empty = |time| TrackRow {
         time: Timestamp(time),
         stack: None,
         weight: 0,
@@ -90,14 +90,14 @@ pub fn lay_out(mut items: Vec<Item>, (zero, end): (Timestamp, Timestamp)) -> Vec
         }
         if item.end.0.saturating_sub(start) > gap {
             let begin = Timestamp(start);
-            rows.push(Row {
+            rows.push(TrackRow {
                 time: begin,
                 stack: item.stack,
                 weight: 0,
             });
         }
         let time = Timestamp(item.end.0.max(start));
-        rows.push(Row {
+        rows.push(TrackRow {
             time,
             stack: item.stack,
             weight: item.weight,
@@ -111,7 +111,7 @@ pub fn lay_out(mut items: Vec<Item>, (zero, end): (Timestamp, Timestamp)) -> Vec
 /// A track's `samples` table.
 pub struct Samples<'a> {
     /// The samples.
-    pub rows: &'a [Row],
+    pub rows: &'a [TrackRow],
     /// The weight of the samples.
     pub weight: Weight,
     /// The profile's time 0.

@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::sample::Rows;
+use super::sample::SampleRows;
 use base::addr::Timestamp;
 use fact::reduce::budget::{Collected, ThreadFacts};
 use fact::{Tables, Thread, ThreadId, WaitReason};
@@ -32,7 +32,7 @@ pub struct Visible {
 
 /// Selects threads for a profile of this time range.
 pub fn choose(tables: &Tables, collected: &Collected, times: (Timestamp, Timestamp)) -> Visible {
-    let cpu = |(thread, facts): (&Thread, &ThreadFacts)| Rows::new(thread, &facts.samples, times).cpu_time();
+    let cpu = |(thread, facts): (&Thread, &ThreadFacts)| SampleRows::new(thread, &facts.samples, times).cpu_time();
     let cpu = tables.threads.iter().zip(&collected.threads).map(cpu);
     let mut threads: Vec<(u64, ThreadId)> = cpu.zip((0..).map(ThreadId)).collect();
     let total = threads.iter().fold(0u64, |sum, (cpu, _)| sum.saturating_add(*cpu));

@@ -25,7 +25,7 @@ pub const FILE_IO: &str = "FileIO";
 
 /// The kind of marker of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
+pub enum WaitMarker {
     /// [`WAIT`]
     Wait,
     /// [`IDLE`]
@@ -36,7 +36,7 @@ pub enum Shown {
     Queued,
 }
 
-impl Shown {
+impl WaitMarker {
     /// Its category.
     pub fn category(self, wait: &WaitFact) -> Category {
         match self {
@@ -66,17 +66,17 @@ impl Shown {
 }
 
 /// The markers of a wait.
-pub fn shown(wait: &WaitFact) -> impl Iterator<Item = Shown> {
+pub fn shown(wait: &WaitFact) -> impl Iterator<Item = WaitMarker> {
     let long = wait.longest.as_nanos() >= LONG;
     let main = if operation(wait).is_some() {
-        Some(Shown::FileIo)
+        Some(WaitMarker::FileIo)
     } else if Category::of_wait(wait.reason, wait.in_fault) == Category::Idle {
-        long.then_some(Shown::Idle)
+        long.then_some(WaitMarker::Idle)
     } else {
-        long.then_some(Shown::Wait)
+        long.then_some(WaitMarker::Wait)
     };
     let queued = wait.count == 1 && wait.reason != WaitReason::RunQueue && wait.queued.as_nanos() >= LONG;
-    main.into_iter().chain(queued.then_some(Shown::Queued))
+    main.into_iter().chain(queued.then_some(WaitMarker::Queued))
 }
 
 /// The operation of a file system call that waited for more than a CPU; `None`: the wait was not in
@@ -140,13 +140,13 @@ pub struct WaitPayload<'a> {
 
 impl<'a> WaitPayload<'a> {
     /// Builds the payload of one of the markers of a wait.
-    pub fn new(wait: &'a WaitFact, shown: Shown, tables: &Tables, causes: &Causes<'_>) -> Self {
+    pub fn new(wait: &'a WaitFact, shown: WaitMarker, tables: &Tables, causes: &Causes<'_>) -> Self {
         let path = About::of(wait).and_then(|about| about.shown(tables));
         let (reason, off) = match shown {
-            Shown::Queued => (WaitReason::RunQueue, wait.queued),
+            WaitMarker::Queued => (WaitReason::RunQueue, wait.queued),
             _ => (wait.reason, wait.off),
         };
-        let is_io = shown == Shown::FileIo;
+        let is_io = shown == WaitMarker::FileIo;
         let waker = wait.waker.as_ref();
         Self {
             r#type: shown.name(),
@@ -168,8 +168,8 @@ impl<'a> WaitPayload<'a> {
     }
 }
 
-fn remarks(wait: &WaitFact, shown: Shown) -> Option<String> {
-    let after = (shown == Shown::Queued).then(|| format!("after a wait for {}", words::reason(wait.reason)));
+fn remarks(wait: &WaitFact, shown: WaitMarker) -> Option<String> {
+    let after = (shown == WaitMarker::Queued).then(|| format!("after a wait for {}", words::reason(wait.reason)));
     let fault = wait.in_fault.then(|| "in a page fault".to_owned());
     let coverage = words::coverage(wait.coverage).map(str::to_owned);
     let remarks: Vec<String> = after.into_iter().chain(fault).chain(coverage).collect();

@@ -153,9 +153,9 @@ pub fn waker(tables: &Tables, waker: &WakerFact) -> String {
 /// The innermost functions of a stack, those of the program if it has any: `a ← b ← c`.
 pub fn functions(tables: &Tables, stack: Option<StackId>) -> Option<String> {
     let (own, kernel) = split(tables, stack);
-    let told = if own.is_empty() { kernel } else { own };
-    let told: Vec<String> = told.into_iter().take(FUNCTIONS).collect();
-    (!told.is_empty()).then(|| told.join(" ← "))
+    let names = if own.is_empty() { kernel } else { own };
+    let names: Vec<String> = names.into_iter().take(FUNCTIONS).collect();
+    (!names.is_empty()).then(|| names.join(" ← "))
 }
 
 /// The innermost function of a stack, the program's own if there is one.
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_round_where_they_are() {
+    fn round_sizes_are_printed_round() {
         let sizes = [0, 512, 4096, 128 << 10, (1 << 20) + (1 << 19), 3 << 30];
         let expected = ["0 bytes", "512 bytes", "4 KiB", "128 KiB", "1.5 MiB", "3 GiB"];
         assert_eq!(sizes.map(size), expected);

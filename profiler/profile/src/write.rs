@@ -11,8 +11,8 @@ use super::exact::Exact;
 use super::exact_wait::RawWait;
 use super::labels::Labels;
 use super::libs;
-use super::markers::{Markers, Names};
-use super::sample::{self, Rows, Samples};
+use super::markers::{MarkerNames, Markers};
+use super::sample::{self, SampleRows, Samples};
 use super::shared::Shared;
 use super::skeleton::{self, Skeleton, ThreadRow};
 use super::timeline::{Timeline, Waiting};
@@ -77,7 +77,7 @@ pub fn write(tables: &Tables, collected: &Collected, out: &mut dyn Write) -> Res
     }
     let (zero, end) = times::range(tables, collected);
     let mut shared = Shared::new(tables)?;
-    let names = Names::new(tables, collected, &mut shared)?;
+    let names = MarkerNames::new(tables, collected, &mut shared)?;
     let labels = Labels::new(collected, &mut shared)?;
     let operations = OperationNames::new(&mut shared)?;
     let skeleton = skeleton::build(tables, collected, zero, end)?;
@@ -118,7 +118,7 @@ struct Whole<'a> {
     tables: &'a Tables,
     collected: &'a Collected,
     shared: &'a Shared<'a>,
-    names: &'a Names<'a>,
+    names: &'a MarkerNames<'a>,
     skeleton: &'a Skeleton,
     labels: &'a Labels,
     operations: &'a OperationNames,
@@ -246,7 +246,7 @@ impl Serialize for Thread<'_> {
         for (key, value) in self.row.fields() {
             thread.serialize_entry(&key, &value)?;
         }
-        let mut rows = Rows::new(&tables.threads[self.id.index()], samples, (zero, end));
+        let mut rows = SampleRows::new(&tables.threads[self.id.index()], samples, (zero, end));
         if let Some(waiting) = waiting {
             let rows = waiting.rows(&mut rows, (self.id, facts), shared);
             thread.serialize_entry("samples", &Timeline { rows, zero })?;

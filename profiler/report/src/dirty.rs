@@ -113,7 +113,7 @@ impl Dirtied {
     }
 
     /// Forgets the page sets of a process that has no more faults; its contribution to the sums stays.
-    pub fn over(&mut self, process: ProcessId) {
+    pub fn process_ended(&mut self, process: ProcessId) {
         self.sets -= self.pages.remove(&process).map_or(0, |sets| sets.len());
     }
 

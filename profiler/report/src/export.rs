@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn json_spells_what_a_terminal_would_obey_and_means_the_same() {
+    fn json_escapes_terminal_control_characters() {
         let evil = "a\u{9b}31m\u{202e}\n\"\\🦀";
         let text = written(|out| json(out, &[evil]));
         assert!(!text.trim_end().replace('\n', "").chars().any(is_unsafe), "{text}");

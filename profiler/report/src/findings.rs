@@ -69,8 +69,8 @@ impl Finding {
     pub fn line(&self) -> String {
         let line = format!("{:<HEAD$}{}", self.head(), self.words);
         let longer = format!("{line}; {}", self.remedy);
-        let told = if columns(&longer) <= WIDTH { longer } else { line };
-        fit(&told, WIDTH)
+        let shown = if columns(&longer) <= WIDTH { longer } else { line };
+        fit(&shown, WIDTH)
     }
 
     fn head(&self) -> &'static str {

@@ -90,7 +90,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn lengths_fall_into_powers_of_two() {
+    fn durations_are_grouped_by_powers_of_two() {
         let mut lengths = Histogram::default();
         for (off, count) in [
             (0, 1),

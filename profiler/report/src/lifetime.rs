@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn lives_add_up_or_are_told() {
+    fn lifetimes_add_up_or_are_reported() {
         let mut tables = Tables {
             threads: vec![
                 thread(0, Some(500 * MS), 20 * MS),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_that_are_sums_count_and_rows_of_several_threads_do_not() {
+    fn aggregated_waits_count_and_merged_threads_do_not() {
         let mut tables = Tables {
             threads: vec![thread(0, Some(20 * MS), 5 * MS), thread(0, Some(30 * MS), 90 * MS)],
             ..Tables::default()
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_figures_are_no_panic() {
+    fn damaged_counts_do_not_panic() {
         let tables = Tables {
             threads: vec![thread(u64::MAX, Some(0), u64::MAX)],
             ..Tables::default()

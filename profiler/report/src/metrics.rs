@@ -21,7 +21,7 @@ pub use runs::{Runs, median};
 /// Number of metrics other than waits.
 const OTHERS: usize = 9;
 /// Number of metrics.
-const FIGURES: usize = OTHERS + WaitReason::ALL.len();
+const METRICS: usize = OTHERS + WaitReason::ALL.len();
 
 /// A metric; its key includes its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -79,7 +79,7 @@ impl Metric {
         Self::OTHERS.into_iter().chain(waits)
     }
 
-    /// Index into [`Figures`].
+    /// Index into [`MetricValues`].
     fn index(self) -> usize {
         let wait = |reason| WaitReason::ALL.iter().position(|one| *one == reason);
         match self {
@@ -160,15 +160,15 @@ impl Serialize for Metric {
 
 /// Values of all metrics for one place, by [`Metric::index`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Figures([u64; FIGURES]);
+pub struct MetricValues([u64; METRICS]);
 
-impl Default for Figures {
+impl Default for MetricValues {
     fn default() -> Self {
-        Self([0; FIGURES])
+        Self([0; METRICS])
     }
 }
 
-impl Figures {
+impl MetricValues {
     /// The known part of a metric's value.
     pub fn get(&self, metric: Metric) -> u64 {
         self.0.get(metric.index()).copied().unwrap_or_default()
@@ -189,14 +189,14 @@ impl Figures {
 
 /// Value of a metric, possibly incomplete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Figure {
+pub struct MetricValue {
     /// Known part of the value; all of it, unless `unknown` is set.
     pub at_least: u64,
     /// Why the value is incomplete.
     pub unknown: Option<String>,
 }
 
-impl Figure {
+impl MetricValue {
     /// The value, if it is complete.
     pub fn exact(&self) -> Option<u64> {
         self.unknown.is_none().then_some(self.at_least)
@@ -210,31 +210,31 @@ pub struct Metrics {
     pub command: Vec<String>,
     /// Warnings about the reliability of the values.
     pub warnings: Vec<String>,
-    places: BTreeMap<Place, Figures>,
+    places: BTreeMap<Place, MetricValues>,
     unknown: BTreeMap<(By, Metric), String>,
 }
 
 impl Metrics {
     /// Why a metric is unknown or incomplete by this dimension; `None` if it is complete.
     pub fn unknown(&self, by: By, metric: Metric) -> Option<String> {
-        if !by.tells(metric) {
-            let told = By::ALL.into_iter().filter(|by| by.tells(metric)).map(By::name);
-            let told: Vec<&str> = told.collect();
-            return Some(format!("available only by {}", told.join(", ")));
+        if !by.has_metric(metric) {
+            let available = By::ALL.into_iter().filter(|by| by.has_metric(metric)).map(By::name);
+            let available: Vec<&str> = available.collect();
+            return Some(format!("available only by {}", available.join(", ")));
         }
         self.unknown.get(&(by, metric)).cloned()
     }
 
     /// Value of a metric for a place; zero if the recording does not mention the place.
-    pub fn figure(&self, place: &Place, metric: Metric) -> Figure {
-        Figure {
-            at_least: self.places.get(place).map_or(0, |figures| figures.get(metric)),
+    pub fn value(&self, place: &Place, metric: Metric) -> MetricValue {
+        MetricValue {
+            at_least: self.places.get(place).map_or(0, |values| values.get(metric)),
             unknown: self.unknown(place.by(), metric),
         }
     }
 
     /// Known values of all metrics for a place; `None` if the recording does not mention it.
-    pub fn at(&self, place: &Place) -> Option<&Figures> {
+    pub fn at(&self, place: &Place) -> Option<&MetricValues> {
         self.places.get(place)
     }
 
@@ -244,13 +244,13 @@ impl Metrics {
     }
 
     /// Number of places that match a pattern, and the sum of a metric over them.
-    pub fn sum(&self, by: By, pattern: &str, metric: Metric) -> (usize, Figure) {
+    pub fn sum(&self, by: By, pattern: &str, metric: Metric) -> (usize, MetricValue) {
         let fitting = (self.places.iter()).filter(|(place, _)| place.by() == by && place.fits(pattern));
-        let (places, at_least) = fitting.fold((0, 0_u64), |(places, sum), (_, figures)| {
-            (places + 1, sum.saturating_add(figures.get(metric)))
+        let (places, at_least) = fitting.fold((0, 0_u64), |(places, sum), (_, values)| {
+            (places + 1, sum.saturating_add(values.get(metric)))
         });
         let unknown = self.unknown(by, metric);
-        (places, Figure { at_least, unknown })
+        (places, MetricValue { at_least, unknown })
     }
 }
 
@@ -259,9 +259,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_its_figure_s_alone() {
+    fn metric_keys_are_unique() {
         let keys: Vec<String> = Metric::all().map(Metric::key).collect();
-        assert_eq!(keys.len(), FIGURES);
+        assert_eq!(keys.len(), METRICS);
         for (index, metric) in Metric::all().enumerate() {
             assert_eq!((Metric::of_key(&metric.key()), metric.index()), (Some(metric), index));
         }

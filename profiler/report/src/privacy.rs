@@ -36,14 +36,14 @@ pub fn disclosures(tables: &mut Tables, collected: &mut Collected, person: &Pers
         .count();
     lines.push(who(person, of_person + own));
     // Paths that name the user are the most sensitive examples.
-    let telling: BTreeSet<String> = {
+    let revealing: BTreeSet<String> = {
         let own = paths.iter().filter(|path| names.in_text(Kind::Path, path).is_some());
         own.cloned().collect()
     };
     lines.push(format!(
         "paths: {} of programs, libraries, data files and sources, e.g. {}",
         paths.len(),
-        examples(if telling.is_empty() { &paths } else { &telling })
+        examples(if revealing.is_empty() { &paths } else { &revealing })
     ));
     lines.push(format!(
         "names: processes: {}, threads: {}, functions: {}",

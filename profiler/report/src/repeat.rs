@@ -35,7 +35,8 @@ pub struct CacheState {
     /// Bytes that were in the wrong state.
     pub wrong: u64,
     /// Bytes whose state the kernel did not report.
-    pub untold: u64,
+    #[serde(rename = "untold")]
+    pub unreported: u64,
 }
 
 /// Result of one run.
@@ -50,7 +51,8 @@ pub struct Run {
     /// The run was ended by Ctrl-C.
     pub interrupted: bool,
     /// Known totals by metric key: counts, bytes or ns.
-    pub figures: BTreeMap<String, u64>,
+    #[serde(rename = "figures")]
+    pub values: BTreeMap<String, u64>,
     /// Reasons why other totals are unknown, by metric key.
     pub unknown: BTreeMap<String, String>,
     /// State of the page cache, if it was controlled.
@@ -67,8 +69,8 @@ impl Run {
             match metrics.unknown(By::Total, metric) {
                 Some(why) => drop(self.unknown.insert(metric.json_key(), why)),
                 None => drop(
-                    self.figures
-                        .insert(metric.json_key(), metrics.figure(&Place::Total, metric).at_least),
+                    self.values
+                        .insert(metric.json_key(), metrics.value(&Place::Total, metric).at_least),
                 ),
             }
         }
@@ -77,24 +79,24 @@ impl Run {
     }
 
     /// Total of a metric, if known.
-    pub fn figure(&self, metric: Metric) -> Option<u64> {
-        self.figures.get(&metric.json_key()).copied()
+    pub fn value(&self, metric: Metric) -> Option<u64> {
+        self.values.get(&metric.json_key()).copied()
     }
 
     /// Summary in one line; `of` is the number of runs.
     pub fn line(&self, of: u32) -> String {
-        let figure = |metric: Metric| {
-            self.figure(metric)
+        let describe = |metric: Metric| {
+            self.value(metric)
                 .map(|value| format!("{} {}", metric.words(), metric.show(value)))
         };
-        let told = [Metric::Wall, Metric::Faults, Metric::MajorFaults, Metric::BytesRead];
-        let told: Vec<String> = told.into_iter().filter_map(figure).collect();
+        let shown = [Metric::Wall, Metric::Faults, Metric::MajorFaults, Metric::BytesRead];
+        let shown: Vec<String> = shown.into_iter().filter_map(describe).collect();
         let status = if self.status == 0 {
             String::new()
         } else {
             format!(", exit status {}", self.status)
         };
-        format!("run {} of {of}: {}{status}", self.number, told.join(", "))
+        format!("run {} of {of}: {}{status}", self.number, shown.join(", "))
     }
 }
 
@@ -157,7 +159,7 @@ impl Repeated {
     pub fn new(command: Vec<String>, asked: u32, runs: Vec<Run>) -> Self {
         let runs: Vec<Run> = runs.into_iter().filter(|run| !run.interrupted).collect();
         let spread = |metric| {
-            let each: Option<Vec<u64>> = runs.iter().map(|run: &Run| run.figure(metric)).collect();
+            let each: Option<Vec<u64>> = runs.iter().map(|run: &Run| run.value(metric)).collect();
             let each = each.filter(|each| !each.is_empty())?;
             Some(Spread {
                 metric,
@@ -223,21 +225,23 @@ impl Repeated {
     /// Worst state of the page cache over all runs, in one line.
     fn cache(&self) -> Option<String> {
         let states: Option<Vec<CacheState>> = self.runs.iter().map(|run| run.cache).collect();
-        let worst = states?.into_iter().max_by_key(|state| (state.wrong, state.untold))?;
+        let worst = states?
+            .into_iter()
+            .max_by_key(|state| (state.wrong, state.unreported))?;
         let part = percent(worst.wrong, worst.bytes);
         let (state, wrong) = if worst.cold {
             ("cold", "stayed in memory")
         } else {
             ("warm", "were missing")
         };
-        let untold = match worst.untold {
+        let unreported = match worst.unreported {
             0 => String::new(),
             some => format!("; state of {} unknown", bytes(some)),
         };
         Some(match worst.wrong {
-            0 => format!("page cache: {state} in each run (kernel report){untold}"),
+            0 => format!("page cache: {state} in each run (kernel report){unreported}"),
             some => format!(
-                "page cache: {state}; up to {} ({part}) {wrong} in one of {} runs{untold}",
+                "page cache: {state}; up to {} ({part}) {wrong} in one of {} runs{unreported}",
                 bytes(some),
                 count(self.runs.len() as u64)
             ),
@@ -248,7 +252,7 @@ impl Repeated {
 /// Runs whose wall time deviates from the median by more than a multiple of the usual deviation.
 fn outliers(runs: &[Run]) -> Vec<Outlier> {
     let walls: Vec<(u32, u64)> = (runs.iter())
-        .filter_map(|run| Some((run.number, run.figure(Metric::Wall)?)))
+        .filter_map(|run| Some((run.number, run.value(Metric::Wall)?)))
         .collect();
     if walls.len() < ENOUGH {
         return Vec::new();
@@ -279,7 +283,7 @@ mod tests {
             profile: format!("p.{number}.json.gz"),
             status: 0,
             interrupted: false,
-            figures: [
+            values: [
                 ("wall_ns".to_owned(), wall_ms * 1_000_000),
                 ("faults".to_owned(), u64::from(number)),
             ]
@@ -289,7 +293,7 @@ mod tests {
                 cold: true,
                 bytes: 1_000_000,
                 wrong,
-                untold: 0,
+                unreported: 0,
             }),
             warnings: Vec::new(),
         }
@@ -308,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_has_the_middle_the_ends_and_who_is_unlike() {
+    fn the_summary_has_median_range_and_outliers() {
         let mut runs: Vec<Run> = [100, 101, 99, 100, 250]
             .into_iter()
             .zip(1..)

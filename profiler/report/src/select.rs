@@ -102,11 +102,11 @@ impl EventFilter {
 
 /// A pattern matches nothing in the recording.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no {what} with {of} matches `{pattern}`; `ngmi {verb} FILE` without --{option} lists them")]
+#[error("no {what} with {of} matches `{pattern}`; `ngmi {subcommand} FILE` without --{option} lists them")]
 pub struct SelectError {
     what: &'static str,
     of: &'static str,
-    verb: &'static str,
+    subcommand: &'static str,
     option: &'static str,
     pattern: String,
 }
@@ -115,7 +115,7 @@ pub struct SelectError {
 #[derive(Debug, Clone, Copy)]
 pub struct Words {
     /// Subcommand of the report.
-    pub verb: &'static str,
+    pub subcommand: &'static str,
     /// Plural of the selected events, e.g. `faults`.
     pub of: &'static str,
 }
@@ -243,7 +243,7 @@ pub fn fits<T>(
             return Err(SelectError {
                 what,
                 of: words.of,
-                verb: words.verb,
+                subcommand: words.subcommand,
                 option,
                 pattern: super::text::fit(pattern, 200),
             });
@@ -348,7 +348,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_pattern_made_of_the_name_fits(name in "[a-c?*é]{0,20}", from in 0..20_usize, to in 0..20_usize) {
+        fn a_pattern_made_from_a_name_matches_it(name in "[a-c?*é]{0,20}", from in 0..20_usize, to in 0..20_usize) {
             let chars: Vec<char> = name.chars().collect();
             let (from, to) = (from.min(to).min(chars.len()), from.max(to).min(chars.len()));
             let pattern: String = chars[..from].iter().chain(&['*']).chain(&chars[to..]).collect();

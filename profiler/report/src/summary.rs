@@ -345,13 +345,14 @@ fn hottest(tables: &Tables, self_samples: &[u64]) -> Vec<HotFunction> {
     }
     let mut functions: Vec<_> = functions.into_iter().collect();
     functions.sort_unstable_by(|(a, a_samples), (b, b_samples)| (b_samples, a).cmp(&(a_samples, b)));
-    let told = functions.into_iter().take(HOTTEST);
-    told.map(|((module, function), samples)| HotFunction {
-        function: function.into_owned(),
-        module: module.map(|module| tables.module_name(module).to_owned()),
-        samples,
-    })
-    .collect()
+    let hottest = functions.into_iter().take(HOTTEST);
+    hottest
+        .map(|((module, function), samples)| HotFunction {
+            function: function.into_owned(),
+            module: module.map(|module| tables.module_name(module).to_owned()),
+            samples,
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_have_three_digits_and_a_unit() {
+    fn quantities_have_three_digits_and_a_unit() {
         let durations = [
             (999, "999 ns"),
             (1_234, "1.23 µs"),
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_can_not_write_to_the_terminal() {
+    fn names_cannot_write_terminal_escapes() {
         assert_eq!(fit("a\x1b[31m\n", 20), "a\u{fffd}[31m\u{fffd}");
         assert_eq!(fit("abcdef", 4), "abc…");
         assert_eq!(fit("🦀🦀🦀", 4), "🦀…");
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_name_is_spelled_so_that_it_can_be_told() {
+    fn a_full_name_is_escaped_reversibly() {
         assert_eq!(escaped("a b/é🦀".as_bytes()), "a b/é🦀");
         assert_eq!(
             escaped(b"a\nb\x1b[31m\\n\xff\xe2\x80\xae"),
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_few_says_so() {
+    fn shares_of_few_samples_are_marked() {
         assert_eq!(
             [estimate(1, 2), estimate(0, 0), estimate(9, 19)],
             ["1 of 2", "0 of 0", "9 of 19"]
@@ -340,7 +340,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_name_fits_with_its_end(name: String, width in 1usize..100) {
+        fn a_shortened_name_keeps_its_end(name: String, width in 1usize..100) {
             prop_assert!(columns(&fit_middle(&name, width)) <= width);
         }
 

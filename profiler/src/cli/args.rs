@@ -45,7 +45,7 @@ pub use self::waits::Waits;
 pub struct Cli {
     /// Subcommand to run.
     #[command(subcommand)]
-    pub verb: Action,
+    pub subcommand: Action,
 }
 
 /// The subcommands of `ngmi`.
@@ -346,8 +346,8 @@ pub struct Convert {
 #[command(after_help = "Examples:\n  ngmi man record | man -l -\n  sudo ngmi man --to /usr/local/share/man/man1")]
 pub struct Man {
     /// Subcommand to print the page of; default: ngmi as a whole
-    #[arg(conflicts_with = "to")]
-    pub verb: Option<String>,
+    #[arg(value_name = "VERB", conflicts_with = "to")]
+    pub subcommand: Option<String>,
     /// Write the pages of all subcommands to this folder
     #[arg(long, value_name = "FOLDER")]
     pub to: Option<PathBuf>,

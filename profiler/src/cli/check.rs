@@ -46,9 +46,9 @@ pub fn run(args: &Check) -> Result<ExitCode> {
             github::write(out, &judgement, budget.as_deref())
         })?;
     }
-    let is_over = judgement.over().next().is_some();
+    let is_exceeded = judgement.over().next().is_some();
     let is_unknown = judgement.unknown().next().is_some();
-    Ok(ExitCode::from(match (is_over, is_unknown) {
+    Ok(ExitCode::from(match (is_exceeded, is_unknown) {
         (true, _) => 1,
         (false, true) => 2,
         (false, false) => 0,

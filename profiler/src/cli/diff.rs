@@ -11,7 +11,7 @@ use super::{runs, source};
 use crate::profile::{Difference, Weights, gzip};
 use crate::record::spool::Output;
 use crate::report::diff::{Diff, text};
-use crate::terminal::tell;
+use crate::terminal::print_note;
 
 pub fn run(args: &Args) -> Result<ExitCode> {
     let (before, after) = sides(args)?;
@@ -73,7 +73,7 @@ fn write_profile(path: &Path, before: &[PathBuf], after: &[PathBuf]) -> Result<(
     })
     .with_context(place)?;
     output.finish()?;
-    tell(format_args!(
+    print_note(format_args!(
         "{}: open it with `ngmi load`; decreases have a negative weight",
         path.display()
     ));

@@ -14,7 +14,7 @@ use crate::fact::Tables;
 use crate::record::spool::Output;
 use crate::report::explorer::{Facts, write};
 use crate::report::faults::{Selection, Selector, View};
-use crate::terminal::tell;
+use crate::terminal::print_note;
 
 /// The compressed document of all faults of a profile, which the server returns for
 /// `web::explorer::DATA`. Without faults, it contains the reason.
@@ -65,7 +65,7 @@ pub fn page(input: &Path, html: &Path, selection: &Selection) -> Result<ExitCode
     let cannot = || format!("cannot write {}; free disk space, or name another file", html.display());
     output.file().write_all(page.as_bytes()).with_context(cannot)?;
     let bytes = output.finish()?;
-    tell(format_args!(
+    print_note(format_args!(
         "{} ({}): open it in any browser; no network is needed",
         html.display(),
         report::text::bytes(bytes)

@@ -20,7 +20,7 @@ use crate::report::export::Type;
 use crate::report::interchange::parquet::Writer;
 use crate::report::interchange::{Sums, Table, Weight, folded, otlp, pprof, samples};
 use crate::report::{faults as faults_report, io as io_report, waits as waits_report};
-use crate::terminal::tell;
+use crate::terminal::print_note;
 
 /// Size of the output buffer in bytes.
 const BUFFER: usize = 1 << 18;
@@ -55,7 +55,7 @@ pub fn run(mut args: Export) -> Result<ExitCode> {
     args.tables = vec![Table::Faults];
     match export(&args) {
         Err(error) if error.is::<SamplesOnly>() => {
-            tell(format_args!("{error:#}; exporting the samples instead"));
+            print_note(format_args!("{error:#}; exporting the samples instead"));
             args.tables = vec![Table::Samples];
             export(&args)
         }
@@ -85,7 +85,7 @@ fn export(args: &Export) -> Result<ExitCode> {
             write(input, &mut out, format, &tables, weight)?
         };
         let bytes = to.finish()?;
-        tell(format_args!(
+        print_note(format_args!(
             "{}: {what}, {} kB",
             output.display(),
             bytes.div_ceil(1000)
@@ -152,7 +152,7 @@ fn write(
         }
         // For a profile from another program, the reason was printed already.
         if here == 0 && recorded.recording.scope != FOREIGN {
-            tell(format_args!("{:#}", none(input, &recorded, *table)));
+            print_note(format_args!("{:#}", none(input, &recorded, *table)));
         }
         warn_of_budget(&recorded.recording, *table, here);
         all = all.saturating_add(here);
@@ -164,7 +164,7 @@ fn write(
     };
     written.map_err(Unwritable)?;
     for sentence in sums.left_out() {
-        tell(format_args!("{sentence}"));
+        print_note(format_args!("{sentence}"));
     }
     if let [table] = tables {
         return Ok(rows_of(all, *table));
@@ -191,7 +191,7 @@ fn read(input: &Path, sink: &mut dyn FactSink, wanted: &[Table]) -> Result<Table
         return Err(only.into());
     }
     if wanted.len() > 1 {
-        tell(format_args!("{only}"));
+        print_note(format_args!("{only}"));
     }
     Ok(tables)
 }

@@ -17,9 +17,9 @@ use crate::record::cache::system::serve;
 use crate::record::command::become_command;
 use crate::record::conversion;
 
-pub fn capture(half: &CaptureArgs) -> Result<ExitCode> {
-    let mut terms = half.terms.clone();
-    let socket = match (&half.fd, &half.socket) {
+pub fn capture(args: &CaptureArgs) -> Result<ExitCode> {
+    let mut terms = args.terms.clone();
+    let socket = match (&args.fd, &args.socket) {
         (Some(fd), None) => inherited(*fd)?,
         (None, Some(path)) => connect(path, &mut terms)?,
         _ => bail!("this subcommand is internal; use `ngmi record`"),
@@ -56,20 +56,20 @@ fn connect(path: &Path, terms: &mut Terms) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-pub fn open(half: &OpenArgs) -> Result<ExitCode> {
+pub fn open(args: &OpenArgs) -> Result<ExitCode> {
     // It was started with the privileged helper's priority.
     priority::drain();
-    opener::helper::serve(inherited(half.fd)?, half.user)?;
+    opener::helper::serve(inherited(args.fd)?, args.user)?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub fn exec(half: &ExecArgs) -> Result<ExitCode> {
-    become_command(inherited(half.fd)?, half.ignored, &half.command)?;
+pub fn exec(args: &ExecArgs) -> Result<ExitCode> {
+    become_command(inherited(args.fd)?, args.ignored, &args.command)?;
     Ok(ExitCode::from(125))
 }
 
-pub fn convert(half: &Inherited) -> Result<ExitCode> {
-    conversion::serve(inherited(half.fd)?)?;
+pub fn convert(args: &Inherited) -> Result<ExitCode> {
+    conversion::serve(inherited(args.fd)?)?;
     Ok(ExitCode::SUCCESS)
 }
 

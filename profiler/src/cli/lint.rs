@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 use super::args::Lint;
-use crate::terminal::{plain, say, tell};
+use crate::terminal::{plain, print_note, say};
 
 pub fn run(args: &Lint) -> Result<ExitCode> {
     let file = File::open(&args.profile).with_context(|| format!("cannot read {}", args.profile.display()))?;
@@ -16,10 +16,10 @@ pub fn run(args: &Lint) -> Result<ExitCode> {
         say(plain(fault));
     }
     if faults.is_empty() {
-        tell(format_args!("{}: no problems found", args.profile.display()));
+        print_note(format_args!("{}: no problems found", args.profile.display()));
         return Ok(ExitCode::SUCCESS);
     }
-    tell(format_args!(
+    print_note(format_args!(
         "{}: {}",
         args.profile.display(),
         counted(faults.len() as u64, "problem")

@@ -19,7 +19,7 @@ pub fn run(args: &args::Man) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut page = Vec::new();
-    Man::new(command_of(args.verb.as_deref())?).render(&mut page)?;
+    Man::new(command_of(args.subcommand.as_deref())?).render(&mut page)?;
     super::print(&page)
 }
 
@@ -30,16 +30,16 @@ fn write_all(folder: &Path) -> anyhow::Result<()> {
 }
 
 /// The command that a page describes, built so that it includes its full name.
-fn command_of(verb: Option<&str>) -> anyhow::Result<Command> {
+fn command_of(subcommand: Option<&str>) -> anyhow::Result<Command> {
     let mut all = Cli::command().disable_help_subcommand(true);
     all.build();
-    let Some(verb) = verb else { return Ok(all) };
+    let Some(subcommand) = subcommand else { return Ok(all) };
     let found = all
         .get_subcommands()
-        .find(|one| one.get_name() == verb && !one.is_hide_set());
+        .find(|one| one.get_name() == subcommand && !one.is_hide_set());
     found
         .cloned()
-        .with_context(|| format!("unknown subcommand {verb:?}: `ngmi help` lists all subcommands"))
+        .with_context(|| format!("unknown subcommand {subcommand:?}: `ngmi help` lists all subcommands"))
 }
 
 #[cfg(test)]
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_verb_has_a_page_with_its_options() {
+    fn each_subcommand_has_a_man_page_with_its_options() {
         let mut page = Vec::new();
         Man::new(command_of(Some("record")).unwrap()).render(&mut page).unwrap();
         let page = String::from_utf8(page).unwrap();
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn all_pages_are_written_and_none_of_what_is_hidden() {
+    fn all_visible_man_pages_are_written() {
         let folder = tempfile::tempdir().unwrap();
         let pages = folder.path().join("new").join("man1");
         write_all(&pages).unwrap();

@@ -3,7 +3,7 @@
 
 use crate::fact::Recording;
 use crate::report::text::count;
-use crate::terminal::tell;
+use crate::terminal::print_note;
 
 /// The event kind that a subcommand reports.
 pub struct About {
@@ -47,7 +47,7 @@ impl About {
     /// Warns if the profile contains only `here` of the `seen` events.
     pub fn warn_of_budget(&self, here: u64, seen: u64) {
         if seen > here {
-            tell(format_args!(
+            print_note(format_args!(
                 "the profile contains {} of the {} recorded {}; the event log (`--keep-events`) has all of them",
                 count(here),
                 count(seen),
@@ -71,7 +71,7 @@ mod tests {
     };
 
     #[test]
-    fn why_there_are_none_is_what_the_hooks_say() {
+    fn absence_is_explained_by_the_hooks() {
         let hook = |refused: Option<&str>, remedy: Option<&str>| HookStatus {
             noun: "switch".to_owned(),
             hook: "tp".to_owned(),

@@ -48,23 +48,23 @@ use args::{Action, Cli};
 /// Runs the command line and returns the exit status: that of the subcommand, 1 for a failure, 2
 /// for a check that could not run, 125 for a failed recording.
 pub fn main() -> ExitCode {
-    let verb = Cli::parse().verb;
-    let failure = match verb {
+    let subcommand = Cli::parse().subcommand;
+    let failure = match subcommand {
         Action::Record(_) | Action::Exec(_) => 125,
         Action::Check(_) => 2,
         _ => 1,
     };
-    run(verb).unwrap_or_else(|error| {
+    run(subcommand).unwrap_or_else(|error| {
         terminal::fail(&error);
         ExitCode::from(failure)
     })
 }
 
-fn run(verb: Action) -> anyhow::Result<ExitCode> {
-    if let Some(outputs) = outputs::of(&verb) {
+fn run(subcommand: Action) -> anyhow::Result<ExitCode> {
+    if let Some(outputs) = outputs::of(&subcommand) {
         sandbox::around(&outputs);
     }
-    match verb {
+    match subcommand {
         Action::Record(record) => record::run(record),
         Action::Convert(convert) => convert::run(convert),
         Action::Load(load) => load::run(&load),
@@ -77,9 +77,9 @@ fn run(verb: Action) -> anyhow::Result<ExitCode> {
             print(&script)
         }
         Action::Man(args) => man::run(&args),
-        Action::Capture(half) => internal::capture(&half),
-        Action::Open(half) => internal::open(&half),
-        Action::Exec(half) => internal::exec(&half),
+        Action::Capture(args) => internal::capture(&args),
+        Action::Open(args) => internal::open(&args),
+        Action::Exec(args) => internal::exec(&args),
         Action::Conversion(inherited) => internal::convert(&inherited),
         Action::DropCaches => internal::drop_caches(),
         Action::Tables(args) => tables::run(&args),
@@ -105,12 +105,12 @@ fn show(summary: &Summary, options: ResultOptions) -> anyhow::Result<bool> {
         print(&line)?;
     } else {
         terminal::say(summary);
-        summary.notes.iter().for_each(terminal::tell);
+        summary.notes.iter().for_each(terminal::print_note);
     }
     let lost: u64 = summary.losses.iter().map(|(_, count)| count).sum();
     let failed = options.fail_on_loss && lost > 0;
     if failed {
-        terminal::tell(format_args!("failed because of --fail-on-loss: events lost: {lost}"));
+        terminal::print_note(format_args!("failed because of --fail-on-loss: events lost: {lost}"));
     }
     Ok(failed)
 }
@@ -133,11 +133,11 @@ mod tests {
     }
 
     #[test]
-    fn every_verb_has_help_that_fits_a_terminal() {
+    fn every_subcommands_help_fits_a_terminal() {
         let mut command = Cli::command();
         command.build();
-        for verb in command.get_subcommands_mut() {
-            let help = verb.render_help().to_string();
+        for subcommand in command.get_subcommands_mut() {
+            let help = subcommand.render_help().to_string();
             let long: Vec<&str> = help.lines().filter(|line| line.chars().count() > 80).collect();
             assert!(long.is_empty(), "{long:?}");
         }

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     fn parse(line: &[&str]) -> Result<RecordOptions> {
-        match args::Cli::try_parse_from(line)?.verb {
+        match args::Cli::try_parse_from(line)?.subcommand {
             args::Action::Record(record) => record.try_into(),
             other => bail!("{other:?}"),
         }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_record_says_what_to_type() {
+    fn nothing_to_record_shows_usage() {
         let error = format!("{:#}", parse(&["ngmi", "record"]).unwrap_err());
         assert!(error.contains("ngmi record -- firefox"), "{error}");
     }

@@ -19,7 +19,7 @@ use crate::report::order::touch::{Chosen, ambiguous};
 use crate::report::order::{Layout, Touches, format, text};
 use crate::report::select::glob;
 use crate::report::text::{fit_end, percent};
-use crate::terminal::{say, tell};
+use crate::terminal::{print_note, say};
 
 pub fn run(args: &Order) -> Result<ExitCode> {
     let output = file_of(args.output.as_deref());
@@ -58,7 +58,7 @@ pub fn run(args: &Order) -> Result<ExitCode> {
     }
     warn_of_names(&layout, &shown);
     warn(&tables.recording, &seen, ambiguous(&functions, &touched));
-    tell(args.format.usage());
+    print_note(args.format.usage());
     Ok(code)
 }
 
@@ -125,7 +125,9 @@ fn find(tables: &Tables, wanted: &Path) -> Result<(ElfFile, Chosen)> {
         );
     }
     if build_id.is_empty() {
-        tell("the file has no build id (`-Wl,--build-id`): it is assumed to be the recorded one because of its name");
+        print_note(
+            "the file has no build id (`-Wl,--build-id`): it is assumed to be the recorded one because of its name",
+        );
     }
     Ok((elf, chosen))
 }
@@ -156,7 +158,7 @@ fn warn_of_names(layout: &Layout<'_>, shown: &str) {
     let code = layout.segments.iter().filter(|segment| segment.executable);
     let code = sum(&mut code.map(|segment| segment.file_size));
     if named < code / 2 {
-        tell(format_args!(
+        print_note(format_args!(
             "only {} of the code of {shown} is in functions with a name: it is stripped; name an unstripped copy of the same build (--file)",
             percent(named, code)
         ));
@@ -170,19 +172,19 @@ fn warn(recording: &Recording, touches: &Touches, ambiguous: usize) {
         .iter()
         .any(|hook| hook.hook == EXACT_TOUCH && hook.refused.is_none());
     if touches.faults() == 0 {
-        tell(
+        print_note(
             "the recording contains no page faults: only functions on stacks are known; record with `--cold --exact-touch`",
         );
     } else if !is_exact {
-        tell(
+        print_note(
             "recorded without --exact-touch: on pages that were mapped around a fault, only functions on stacks are known",
         );
     }
     if !recording.folded_faults.is_empty() {
-        tell("the profile does not contain all faults: use the event log instead (`ngmi record --keep-events`)");
+        print_note("the profile does not contain all faults: use the event log instead (`ngmi record --keep-events`)");
     }
     if ambiguous > 0 {
-        tell(format_args!(
+        print_note(format_args!(
             "{} shared by several functions: the linker moves all functions with the same name together",
             counted(ambiguous as u64, "function name")
         ));

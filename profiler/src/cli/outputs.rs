@@ -6,8 +6,8 @@ use super::args::Action;
 
 /// The files that a subcommand writes in addition to standard output; `None`: it does more than read
 /// a recording, and has no sandbox.
-pub fn of(verb: &Action) -> Option<Vec<&Path>> {
-    let output = match verb {
+pub fn of(subcommand: &Action) -> Option<Vec<&Path>> {
+    let output = match subcommand {
         Action::Trim(args) => Some(&args.output),
         Action::Export(args) => Some(&args.output),
         Action::Order(args) => args.output.as_ref(),

@@ -27,7 +27,7 @@ use crate::record::preload::identify::{Identified, identify};
 use crate::record::preload::read_list;
 use crate::report::preload::{FileNeed, List, Model, Needs, Range, plan};
 use crate::report::text::{bytes, count, duration, fit, fit_end};
-use crate::terminal::{fail, out, tell};
+use crate::terminal::{fail, out, print_note};
 
 /// Maximum number of files named in a message; those with most to read come first.
 const NAMED: usize = 3;
@@ -79,7 +79,7 @@ fn make(input: &Path, output: Option<&Path>, gap: Option<u64>, within: Option<Du
         words(&model),
     ];
     let code = to_file_or_stdout(output, |mut out| made.list.write(&mut out, &comments))?;
-    tell_made(&needs, recording, &files, &ranges, &made, &model);
+    print_totals(&needs, recording, &files, &ranges, &made, &model);
     Ok(code)
 }
 
@@ -112,7 +112,7 @@ fn rate(bytes_a_second: f64) -> u64 {
     bytes_a_second as u64
 }
 
-fn tell_made(
+fn print_totals(
     needs: &Needs,
     recording: &Recording,
     files: &[FileNeed],
@@ -122,21 +122,21 @@ fn tell_made(
 ) {
     let needed: u64 = ranges.iter().map(|range| range.needed).sum();
     let wasted: u64 = files.iter().map(|file| file.wasted).sum();
-    tell(format_args!("{} to read ahead", totals(&made.list)));
-    tell(format_args!(
+    print_note(format_args!("{} to read ahead", totals(&made.list)));
+    print_note(format_args!(
         "{} were needed in total; {} that faults read unnecessarily are not in the list",
         bytes(needed),
         bytes(wasted * PAGE)
     ));
-    tell(words(model));
+    print_note(words(model));
     left_out(made);
     if !needs.was_cold() {
-        tell(
+        print_note(
             "nothing was read from disk in this recording: the list contains what faults touched, but no other reads; record with --cold",
         );
     }
     if !recording.folded_faults.is_empty() || needs.left_out() > 0 {
-        tell("the profile does not contain all faults: use the event log instead (`ngmi record --keep-events`)");
+        print_note("the profile does not contain all faults: use the event log instead (`ngmi record --keep-events`)");
     }
 }
 
@@ -155,7 +155,7 @@ fn left_out(made: &Identified) {
         files.sort_by_key(|(path, needed)| (std::cmp::Reverse(*needed), path.clone()));
         let needed: u64 = files.iter().map(|(_, needed)| *needed).sum();
         let names: Vec<String> = files.iter().map(|(path, _)| path.clone()).collect();
-        tell(format_args!(
+        print_note(format_args!(
             "skipped, {reason}: {} of {}{}",
             bytes(needed),
             counted(files.len() as u64, "file"),
@@ -233,11 +233,11 @@ fn trouble(list: &List, ahead: &Ahead) -> Vec<String> {
 fn ahead(run: &PreloadRun) -> ExitCode {
     match read_list(&run.list) {
         Ok(list) => {
-            if let Err(error) = beside(&run.list, &list) {
-                tell(format_args!("not reading ahead: {error}"));
+            if let Err(error) = start_reader(&run.list, &list) {
+                print_note(format_args!("not reading ahead: {error}"));
             }
         }
-        Err(error) => tell(format_args!("not reading ahead: {error:#}")),
+        Err(error) => print_note(format_args!("not reading ahead: {error:#}")),
     }
     let Some((program, arguments)) = run.command.split_first() else {
         return ExitCode::FAILURE;
@@ -250,7 +250,7 @@ fn ahead(run: &PreloadRun) -> ExitCode {
 
 /// Starts a process that reads the list while this process, or the command that it executes, is
 /// alive.
-fn beside(path: &Path, list: &List) -> io::Result<()> {
+fn start_reader(path: &Path, list: &List) -> io::Result<()> {
     // Identified by the process's /proc folder: another process with the same id has a different
     // one.
     let here = File::open(format!("/proc/{}", std::process::id()))?;
@@ -264,7 +264,7 @@ fn beside(path: &Path, list: &List) -> io::Result<()> {
     let lives = || fstatat(&here, "stat", nix::fcntl::AtFlags::empty()).is_ok();
     let read = read(list, false, &lives);
     for line in trouble(list, &read) {
-        tell(format_args!("preload: {}: {line}", path.display()));
+        print_note(format_args!("preload: {}: {line}", path.display()));
     }
     std::process::exit(0);
 }

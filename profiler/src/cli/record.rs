@@ -5,24 +5,24 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 use super::args::{Record, Serve};
-use super::repeat::{self, Teller, numbered};
+use super::repeat::{self, RunReporter, numbered};
 use crate::record::options::RecordOptions;
 use crate::record::{Outcome, command::exit_code};
-use crate::terminal::tell;
+use crate::terminal::print_note;
 
 pub fn run(args: Record) -> Result<ExitCode> {
     if let (Some(runs), None) = (args.runs, args.run) {
         return repeat::run(&args, runs);
     }
     if let (Some(number), Some(fd)) = (args.run, args.run_fd) {
-        return one_of_many(args, number, Teller::new(fd)?);
+        return one_of_many(args, number, RunReporter::new(fd)?);
     }
     let serve = (!args.save_only && !args.result.json).then(|| args.serve.clone());
     let options = RecordOptions::try_from(args)?;
     let outcome = crate::record::run(&options)?;
     let lost = super::show(&outcome.summary, options.result)?;
     if let Some(log) = &outcome.log {
-        tell(format_args!(
+        print_note(format_args!(
             "event log: {} (`ngmi convert` converts it to a profile)",
             log.display()
         ));
@@ -39,7 +39,7 @@ pub fn run(args: Record) -> Result<ExitCode> {
 }
 
 /// One of several runs: the process that started it prints the result.
-fn one_of_many(mut args: Record, number: u32, teller: Teller) -> Result<ExitCode> {
+fn one_of_many(mut args: Record, number: u32, reporter: RunReporter) -> Result<ExitCode> {
     args.output = numbered(&args.output, number);
     args.keep_events = args.keep_events.map(|log| numbered(&log, number));
     let options = RecordOptions::try_from(args)?;
@@ -47,7 +47,7 @@ fn one_of_many(mut args: Record, number: u32, teller: Teller) -> Result<ExitCode
     let lost: u64 = outcome.summary.losses.iter().map(|(_, count)| count).sum();
     let is_failure = outcome.is_cut || options.result.fail_on_loss && lost > 0;
     let code = if is_failure { 125 } else { status(&outcome) };
-    teller.tell(&outcome, number, &options.output)?;
+    reporter.report(&outcome, number, &options.output)?;
     outcome.tables.finish();
     Ok(ExitCode::from(code))
 }

@@ -26,10 +26,10 @@ use crate::record::command::exit_code;
 use crate::record::privilege::joint;
 use crate::record::watch::{Happening, Watch};
 use crate::report::repeat::{Repeated, Run};
-use crate::terminal::tell;
+use crate::terminal::print_note;
 
 /// Maximum size of the result of a run in bytes.
-const MOST_TOLD: u64 = 1 << 20;
+const MAX_RESULT_BYTES: u64 = 1 << 20;
 
 /// Records `runs` times.
 pub fn run(args: &Record, runs: u32) -> Result<ExitCode> {
@@ -43,8 +43,8 @@ pub fn run(args: &Record, runs: u32) -> Result<ExitCode> {
     let watch = Watch::new(|_, _| {})?;
     let (mut done, mut code) = (Vec::new(), 0);
     for number in 1..=runs {
-        let (told, status, signal) = once(&watch, number)?;
-        let Some(told) = told else {
+        let (result, status, signal) = once(&watch, number)?;
+        let Some(result) = result else {
             // The run has printed the reason.
             code = status;
             let rest = if done.is_empty() {
@@ -52,15 +52,15 @@ pub fn run(args: &Record, runs: u32) -> Result<ExitCode> {
             } else {
                 "; the summary covers the runs before it"
             };
-            tell(format_args!("run {number} of {runs} failed{rest}"));
+            print_note(format_args!("run {number} of {runs} failed{rest}"));
             break;
         };
-        tell(told.line(runs));
-        let failed = told.status != 0;
-        let interrupted = told.interrupted || signal.is_some();
-        done.push(told);
+        print_note(result.line(runs));
+        let failed = result.status != 0;
+        let interrupted = result.interrupted || signal.is_some();
+        done.push(result);
         if interrupted {
-            tell(format_args!(
+            print_note(format_args!(
                 "run {number} was interrupted: its profile is kept, but it is not in the statistics"
             ));
             code = signal.map_or(status, |signal| u8::try_from(128 + signal).unwrap_or(u8::MAX));
@@ -69,7 +69,7 @@ pub fn run(args: &Record, runs: u32) -> Result<ExitCode> {
         if status != 0 && (!failed || !args.ignore_failure) {
             code = status;
             if failed {
-                tell(format_args!(
+                print_note(format_args!(
                     "the command failed in run {number} (exit status {status}); --ignore-failure continues anyway"
                 ));
             }
@@ -111,14 +111,18 @@ fn conclude(args: &Record, asked: u32, done: Vec<Run>) -> Result<()> {
 fn once(watch: &Watch, number: u32) -> Result<(Option<Run>, u8, Option<i32>)> {
     let (ours, theirs) = joint(SockType::Stream)?;
     let mut words = std::env::args_os().skip(1);
-    let verb = words.next().unwrap_or_else(|| "record".into());
+    let subcommand = words.next().unwrap_or_else(|| "record".into());
     let own: [OsString; 4] = [
         "--run".into(),
         number.to_string().into(),
         "--run-fd".into(),
         theirs.as_raw_fd().to_string().into(),
     ];
-    let child = Command::new("/proc/self/exe").arg(verb).args(own).args(words).spawn();
+    let child = Command::new("/proc/self/exe")
+        .arg(subcommand)
+        .args(own)
+        .args(words)
+        .spawn();
     let child = child.context("starting a run")?;
     drop(theirs);
     let pid = i32::try_from(child.id())
@@ -148,16 +152,16 @@ fn once(watch: &Watch, number: u32) -> Result<(Option<Run>, u8, Option<i32>)> {
 fn said(socket: OwnedFd) -> Result<Vec<u8>> {
     fcntl(&socket, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
     let mut said = Vec::new();
-    match File::from(socket).take(MOST_TOLD).read_to_end(&mut said) {
+    match File::from(socket).take(MAX_RESULT_BYTES).read_to_end(&mut said) {
         Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error).context("reading the result of the run"),
         _ => Ok(said),
     }
 }
 
 /// Socket to which a run reports its result.
-pub struct Teller(File);
+pub struct RunReporter(File);
 
-impl Teller {
+impl RunReporter {
     /// Takes the descriptor before other code can.
     pub fn new(fd: i32) -> Result<Self> {
         let socket: OwnedFd = inherited(fd)?;
@@ -165,14 +169,14 @@ impl Teller {
     }
 
     /// Sends the result.
-    pub fn tell(mut self, outcome: &Outcome, number: u32, profile: &Path) -> Result<()> {
+    pub fn report(mut self, outcome: &Outcome, number: u32, profile: &Path) -> Result<()> {
         let source = outcome.log.as_deref().unwrap_or(profile);
         let run = Run {
             number,
             profile: profile.display().to_string(),
             status: outcome.status.map_or(0, exit_code),
             interrupted: outcome.signal.is_some(),
-            figures: std::collections::BTreeMap::new(),
+            values: std::collections::BTreeMap::new(),
             unknown: std::collections::BTreeMap::new(),
             cache: outcome.cached,
             warnings: Vec::new(),
@@ -200,7 +204,7 @@ pub fn numbered(path: &Path, number: u32) -> PathBuf {
 fn warn_of_others(output: &Path, runs: u32) {
     let next = numbered(output, runs + 1);
     if next.exists() {
-        tell(format_args!(
+        print_note(format_args!(
             "{} belongs to another set, and `ngmi diff` of the folder would include it in this one; remove it first",
             next.display()
         ));
@@ -212,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_s_end_that_stays_open_keeps_nobody_waiting() {
+    fn an_open_result_socket_does_not_block() {
         let (ours, theirs) = joint(SockType::Stream).unwrap();
         let mut held = File::from(theirs);
         held.write_all(b"{}").unwrap();
@@ -224,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_s_number_stands_before_what_tells_the_kind() {
+    fn the_run_number_precedes_the_extension() {
         for (path, expected) in [
             ("profile.json.gz", "profile.3.json.gz"),
             ("a/b.json", "a/b.3.json"),

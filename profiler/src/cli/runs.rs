@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use super::scratch::Scratch;
 use super::source::{self, Kind};
 use crate::report::metrics::{Facts, Metrics, Runs};
-use crate::terminal::tell;
+use crate::terminal::print_note;
 
 /// Maximum number of recordings in a set: the statistical test is exact.
 pub const MOST: usize = 50;
@@ -44,7 +44,7 @@ pub fn files(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
 pub fn one(file: &Path) -> Result<Metrics> {
     let metrics = quietly(file)?;
     for warning in &metrics.warnings {
-        tell(format_args!("{}: {warning}", file.display()));
+        print_note(format_args!("{}: {warning}", file.display()));
     }
     Ok(metrics)
 }

@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use symbols::Config;
 
 use crate::report::sorted;
-use crate::terminal::tell;
+use crate::terminal::print_note;
 
 /// Maximum bytes of rows of one kind in memory.
 const LIMIT: usize = 64 << 20;
@@ -90,7 +90,7 @@ impl Scratch {
 
     /// Warns that rows stay in memory.
     fn refused(&self, error: &io::Error) {
-        tell(format_args!(
+        print_note(format_args!(
             "all rows stay in memory: cannot write to {}: {error}; set TMPDIR to another folder",
             self.folder.display()
         ));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_go_to_a_file_without_a_name_and_come_back() {
+    fn rows_round_trip_through_an_unnamed_file() {
         let folder = tempfile::tempdir().unwrap();
         let scratch = Scratch::of(folder.path().to_owned(), 96);
         assert!(thousand(&scratch).into_iter().eq(0..1000));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_place_all_rows_are_in_memory() {
+    fn without_a_scratch_folder_rows_stay_in_memory() {
         let scratch = Scratch::of("/nonexistent/folder".into(), 96);
         assert!(thousand(&scratch).into_iter().eq(0..1000));
         assert!(scratch.file.get().is_none());
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_can_not_be_read_any_more_are_an_error() {
+    fn unreadable_rows_are_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let scratch = Scratch::of(folder.path().to_owned(), 96);
         let at = scratch.reserve(8).unwrap();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_gets_back_what_did_not_fit() {
+    fn a_full_disk_returns_the_unwritten_rows() {
         let folder = tempfile::tempdir().unwrap();
         let scratch = Scratch::of(folder.path().to_owned(), 96);
         // A file that can't be written simulates a full disk.

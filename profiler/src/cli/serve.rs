@@ -16,7 +16,7 @@ use web::{Explorer, ProfilerUrl, Server, Site};
 use super::args::Serve;
 use crate::record::identity::Environment;
 use crate::record::sources::SourcePlaces;
-use crate::terminal::{say, tell};
+use crate::terminal::{print_note, say};
 
 /// Serves `profile`; returns on Ctrl-C, SIGTERM or SIGHUP.
 ///
@@ -47,7 +47,7 @@ pub fn run(profile: &Path, options: &Serve, roots: &[PathBuf], environment: &Env
         if !options.no_open {
             match server.entrance_url() {
                 Some(entrance) => open(&entrance, environment),
-                None => tell(
+                None => print_note(
                     "no browser was started: other users of this machine could read its arguments, and this system does not show \
                      which user connects; open the address above yourself",
                 ),
@@ -81,20 +81,20 @@ fn explorer_of(opened: Served) -> Explorer {
 fn introduce(profile: &Path, address: IpAddr, server: &Server) {
     let profile = profile.display();
     if address.is_loopback() {
-        tell(format_args!(
+        print_note(format_args!(
             "serving {profile} on this machine only; press Ctrl-C to stop"
         ));
     } else {
-        tell(format_args!("serving {profile} on {address}; press Ctrl-C to stop"));
-        tell(
+        print_note(format_args!("serving {profile} on {address}; press Ctrl-C to stop"));
+        print_note(
             "warning: with --host, anyone on the network with the link can read the profile and its sources, unencrypted",
         );
     }
     say(server.page_url());
     if let Some(explorer) = server.explorer_url() {
-        tell(format_args!("page-fault explorer: {explorer}"));
+        print_note(format_args!("page-fault explorer: {explorer}"));
     }
-    tell("the browser may ask for permission to access this machine: allow it, or the profile does not load");
+    print_note("the browser may ask for permission to access this machine: allow it, or the profile does not load");
 }
 
 /// Opens `page` in a browser; every user of the machine can read this URL.
@@ -113,7 +113,7 @@ fn open(page: &str, environment: &Environment) {
     match started {
         // Reaped, to avoid a zombie while the server runs.
         Ok(mut browser) => drop(std::thread::spawn(move || browser.wait())),
-        Err(_) => tell("no browser could be started (xdg-open is missing): open the address above yourself"),
+        Err(_) => print_note("no browser could be started (xdg-open is missing): open the address above yourself"),
     }
 }
 
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn another_file_in_the_profile_s_place_is_not_read() {
+    fn a_file_replacing_the_profile_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("profile.json.gz");
         std::fs::write(&path, "first").unwrap();

@@ -11,7 +11,7 @@ use symbols::elf::ElfFile;
 
 use super::args::Tables as Args;
 use crate::record::stamp::Stamp;
-use crate::record::tables::Tables;
+use crate::record::tables::TableCache;
 use crate::terminal::out;
 use crate::unwind::table::{Table, compile};
 
@@ -24,7 +24,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let closure = |path| crate::record::needed::closure(path, &environment);
         files = args.files.iter().flat_map(|path| closure(path)).collect();
     }
-    let tables = Tables::new(args.cache.clone());
+    let tables = TableCache::new(args.cache.clone());
     out(format_args!(
         "{:>9} {:>9} {:>10} {:>9} {:>11} {:>7} {:>8} {:>9} {:>10}  file",
         "functions", "rows", "bytes", "code", "unsupported", "damaged", "ms", "ms cached", "ms stamped"
@@ -35,7 +35,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn line(path: &Path, tables: &Tables) -> Result<()> {
+fn line(path: &Path, tables: &TableCache) -> Result<()> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let stamp = Stamp::of(&file);
     let elf = ElfFile::open(file).with_context(|| format!("cannot read {}", path.display()))?;

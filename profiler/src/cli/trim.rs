@@ -15,11 +15,11 @@ use crate::profile::ProfileSource;
 use crate::record::finish::write_profile;
 use crate::record::spool::Output;
 use crate::report::select::{Words, fits, glob, id_or_name};
-use crate::terminal::tell;
+use crate::terminal::print_note;
 
 /// Words for processes in errors.
 const WORDS: Words = Words {
-    verb: "waits",
+    subcommand: "waits",
     of: "samples",
 };
 
@@ -54,7 +54,7 @@ pub fn run(args: &Trim) -> Result<ExitCode> {
     write_profile(&mut output, &tables, &collected)?;
     let bytes = output.finish()?;
     let before = std::fs::metadata(&args.profile).map_or(0, |file| file.len());
-    tell(format_args!(
+    print_note(format_args!(
         "{}: {}, {}, {}; {} kB instead of {} kB",
         args.output.display(),
         counted(tables.processes.len() as u64, "process"),

@@ -4,7 +4,7 @@ use super::*;
 use crate::record::identity::Environment;
 
 #[test]
-fn names_tell_kind_and_pid() {
+fn names_give_kind_and_pid() {
     assert_eq!(
         kind_of(Path::new("/tmp/perf-12.map")),
         Some((AttachmentKind::PerfMap, 12))
@@ -52,7 +52,7 @@ fn markers_of_the_folder_are_taken() {
 }
 
 #[test]
-fn jitdumps_that_were_asked_for_and_did_not_come_are_missed() {
+fn requested_but_absent_jitdumps_are_reported() {
     let (attachments, problems) = written(&[("jit-42.dump", b"DTiJ")], true, &[]);
     assert_eq!(of_kind(&attachments, AttachmentKind::JitDump), [(42, &b"DTiJ"[..])]);
     assert!(problems.is_empty(), "{problems:?}");
@@ -77,7 +77,7 @@ fn a_perf_map_of_another_pid_namespace_is_taken_once() {
 }
 
 #[test]
-fn holes_and_zeroes_are_not_taken() {
+fn sparse_and_zero_bytes_are_not_copied() {
     let mut taken = Vec::new();
     let dir = tempfile::tempdir().unwrap();
     let mut keep = |attachment: Attachment| {
@@ -111,7 +111,7 @@ fn holes_and_zeroes_are_not_taken() {
 }
 
 #[test]
-fn what_capture_did_not_pass_on_is_no_perf_map() {
+fn a_perf_map_without_a_descriptor_is_ignored() {
     // The file of a process that is not recorded, in a folder that every user can write to.
     let path = format!("/tmp/perf-{}.map", 4_100_000 + std::process::id());
     fs::write(&path, "1000 10 f\n").unwrap();
@@ -195,7 +195,7 @@ fn take_all(room: u64, sizes: &[usize], keep: &mut dyn FnMut(Attachment) -> io::
 }
 
 #[test]
-fn what_there_is_no_room_for_is_left_out_and_counted() {
+fn attachments_over_capacity_are_counted() {
     let mut taken = Vec::new();
     let collected = take_all(1000, &[600, 500, 400, 2000], &mut |attachment| {
         taken.push((attachment.pid, attachment.bytes.len()));
@@ -211,7 +211,7 @@ fn what_there_is_no_room_for_is_left_out_and_counted() {
 }
 
 #[test]
-fn nothing_is_read_once_nothing_can_be_kept() {
+fn reading_stops_at_capacity() {
     let mut asked = 0;
     let collected = take_all(1000, &[1, 1], &mut |_| {
         asked += 1;

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn another_file_under_the_same_name_is_refused() {
+    fn a_different_file_with_the_same_name_is_rejected() {
         let binaries = OpenBinaries::new(Vec::new(), Vdso(None));
         let exe = std::env::current_exe().unwrap();
         let meta = std::fs::metadata(&exe).unwrap();

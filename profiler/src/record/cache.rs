@@ -25,12 +25,12 @@ use symbols::elf::ElfFile;
 
 use super::identity::Environment;
 use super::stamp::Stamp;
-use super::tables::Tables;
+use super::tables::TableCache;
 use crate::capture::files::open_regular;
 use crate::capture::wire::Mapped;
 use crate::record::options::{PageCache, Wanted};
 use crate::report::repeat::CacheState;
-use crate::terminal::{say, tell};
+use crate::terminal::{print_note, say};
 use holders::Holders;
 use progress::Progress;
 use remembered::Remembered;
@@ -134,7 +134,7 @@ pub struct Prepared {
 pub fn prepare(
     asked: &PageCache,
     subject: Subject<'_>,
-    tables: &Tables,
+    tables: &TableCache,
     dropper: Option<Dropper>,
     interrupted: &AtomicBool,
 ) -> Result<Prepared> {
@@ -172,7 +172,7 @@ pub fn prepare(
 impl Prepared {
     /// Drops what the recorder touched, since it reads no more files of the command, and reports the result to the
     /// user.
-    pub fn finish(mut self) -> Known {
+    pub fn finish(mut self) -> PreparedFiles {
         if self.wanted != Wanted::Warm {
             evict::evict_again(&mut self.entries);
         }
@@ -186,15 +186,15 @@ impl Prepared {
             dropped,
         };
         let mut lines = report.lines().into_iter();
-        lines.next().iter().for_each(tell);
+        lines.next().iter().for_each(print_note);
         lines.for_each(say);
-        Known::new(self.wanted, &self.entries, self.remembered)
+        PreparedFiles::new(self.wanted, &self.entries, self.remembered)
     }
 }
 
 /// The files that were prepared.
 #[derive(Debug)]
-pub struct Known {
+pub struct PreparedFiles {
     wanted: Wanted,
     ids: FxHashSet<(u32, u32, u64)>,
     paths: FxHashSet<PathBuf>,
@@ -202,7 +202,7 @@ pub struct Known {
     state: CacheState,
 }
 
-impl Known {
+impl PreparedFiles {
     /// How cold or warm the files were when the command started.
     pub fn state(&self) -> CacheState {
         self.state
@@ -224,7 +224,7 @@ impl Known {
     }
 
     /// Reports which files the recorded processes mapped that were not prepared, and remembers them.
-    pub fn tell_missed<'a>(&self, mapped: impl Iterator<Item = &'a Mapped>) {
+    pub fn report_missed<'a>(&self, mapped: impl Iterator<Item = &'a Mapped>) {
         if self.wanted == Wanted::ColdSystem {
             return; // that includes every file
         }
@@ -248,13 +248,13 @@ impl Known {
         }
         let is_kept = self.remembered.as_ref().is_some_and(|list| list.add(&missed).is_ok());
         let lines = report::missed(&missed, self.wanted == Wanted::Warm, is_kept);
-        lines.first().iter().for_each(tell);
+        lines.first().iter().for_each(print_note);
         lines.iter().skip(1).for_each(say);
     }
 }
 
 /// Compiles the unwind tables now that would be compiled while the command runs, since that reads the files.
-fn make_tables(mapped: &[PathBuf], tables: &Tables, interrupted: &AtomicBool) -> Result<()> {
+fn make_tables(mapped: &[PathBuf], tables: &TableCache, interrupted: &AtomicBool) -> Result<()> {
     let size = |path: &PathBuf| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let mut progress = Progress::new("unwinding", report::sum(mapped.iter().map(size)), interrupted);
     for path in mapped {

@@ -13,7 +13,7 @@ const MOST: usize = 1 << 16;
 pub fn unrecorded(pids: &[u32]) -> Option<String> {
     let descendants = |pid: &u32| procfs::descendants(*pid, MOST).unwrap_or_default();
     let mut left: BTreeSet<u32> = pids.iter().flat_map(descendants).collect();
-    left.retain(|child| !pids.contains(child) && procfs::stat(*child, *child).is_ok_and(|stat| !stat.is_over));
+    left.retain(|child| !pids.contains(child) && procfs::stat(*child, *child).is_ok_and(|stat| !stat.has_ended));
     for own in ancestry() {
         left.remove(&own);
     }

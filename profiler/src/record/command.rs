@@ -108,7 +108,7 @@ pub fn become_command(socket: OwnedFd, ignored: u64, command: &[OsString]) -> Re
     fcntl(&socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
     let mut socket = File::from(socket);
     let mut environment = std::env::vars_os().collect();
-    if capabilities::lent().records() {
+    if capabilities::granted().records() {
         // Otherwise it could start a program with more rights than its user, and the recording would contain that program's memory (docs/privilege.md).
         nix::sys::prctl::set_no_new_privs().context("no_new_privs")?;
         environment = own_environment();

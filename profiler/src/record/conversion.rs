@@ -35,7 +35,7 @@ const ANSWER_LIMIT: u64 = 64 << 20;
 
 /// A message to that process, before it begins. Paths are for messages.
 #[derive(Debug, Serialize, Deserialize)]
-enum Told {
+enum Message {
     /// Path of the event log. Carries its descriptor.
     Log(String),
     /// Path of the future profile. Carries its descriptor.
@@ -127,13 +127,13 @@ fn send(
     plan: Plan,
 ) -> Result<()> {
     let shown = |path: &Path| path.display().to_string();
-    link.send(&Told::Log(shown(path)), Some(log.as_fd()))?;
+    link.send(&Message::Log(shown(path)), Some(log.as_fd()))?;
     let path = shown(output.path());
-    link.send(&Told::Output(path), Some(output.file().as_fd()))?;
+    link.send(&Message::Output(path), Some(output.file().as_fd()))?;
     for (mapping, file) in mapped {
-        link.send(&Told::Mapped(mapping), file.as_ref().map(AsFd::as_fd))?;
+        link.send(&Message::Mapped(mapping), file.as_ref().map(AsFd::as_fd))?;
     }
-    link.send(&Told::Begin(plan), None)
+    link.send(&Message::Begin(plan), None)
 }
 
 fn answer(mut child: Child, sent: Result<()>) -> Result<Summary> {
@@ -183,18 +183,18 @@ pub fn serve(socket: OwnedFd) -> Result<()> {
 fn convert(link: &Link) -> Result<Summary> {
     let (mut log, mut output, mut mapped) = (None, None, Vec::new());
     let plan = loop {
-        let (told, descriptor) = link.receive()?.context("the recorder is gone")?;
+        let (message, descriptor) = link.receive()?.context("the recorder is gone")?;
         let file = descriptor.map(File::from);
-        match told {
-            Told::Log(path) => log = file.map(|file| (file, PathBuf::from(path))),
-            Told::Output(path) => output = file.map(|file| Output::of(file, path.into())),
-            Told::Mapped(mut mapping) => {
+        match message {
+            Message::Log(path) => log = file.map(|file| (file, PathBuf::from(path))),
+            Message::Output(path) => output = file.map(|file| Output::of(file, path.into())),
+            Message::Mapped(mut mapping) => {
                 if file.is_none() {
                     mapping.problem.get_or_insert_with(open_files::remedy);
                 }
                 mapped.push((mapping, file));
             }
-            Told::Begin(plan) => break plan,
+            Message::Begin(plan) => break plan,
         }
     };
     let ((log, path), mut output) = log

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_the_person_set_wins() {
+    fn a_user_set_value_wins() {
         let mut environment = Environment::new();
         for (name, value) in [
             (MARKER_SWITCH.0, "0"),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sandbox_stays_unless_jit_names_were_asked_for() {
+    fn the_sandbox_stays_unless_jit_names_were_requested() {
         let mut environment = Environment::new();
         let folders = Folders::prepare(&mut environment, false);
         assert!(!folders.wants_jit() && folders.own().len() == 2);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn our_folders_are_private_and_go_away() {
+    fn our_folders_are_private_and_removed() {
         let mut environment = Environment::new();
         let folders = Folders::prepare(&mut environment, true);
         let own = folders.own();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::session::Captured;
 use crate::record::options::RecordOptions;
-use crate::terminal::tell;
+use crate::terminal::print_note;
 
 /// A command that ran for less than this may have handed over.
 const SHORT: Duration = Duration::from_secs(1);
@@ -113,11 +113,11 @@ pub fn warn(options: &RecordOptions, captured: &Captured, left: &[(u32, String)]
     let left: Vec<&(u32, String)> = left.iter().filter(|(pid, name)| is_running(*pid, name)).collect();
     let few = captured.wall < SHORT && captured.ended.progress.samples < FEW;
     if !left.is_empty() {
-        tell(in_background(name, &left));
+        print_note(in_background(name, &left));
     } else if captured.status.is_some_and(|status| status.success()) && few {
         let running: Vec<(u32, Vec<u8>)> = processes().collect();
         if let Some(words) = handed_over(name, &running) {
-            tell(words);
+            print_note(words);
         }
     }
 }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_is_for_programs_that_hand_over_and_is_their_own() {
+    fn advice_is_specific_to_programs_that_hand_over() {
         for name in ["bash", "python3", "true", "make", "firefox-helper"] {
             assert_eq!(advice(name, &[name]), None, "{name}");
         }
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_in_the_background_is_named() {
+    fn background_processes_are_named() {
         let left: Vec<(u32, String)> = (1..6).map(|pid| (pid, format!("d{pid}"))).collect();
         let words = in_background(OsStr::new("nginx"), &left.iter().collect::<Vec<_>>());
         assert!(words.contains("(d1 1, d2 2, d3 3, 2 more)"), "{words}");

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use nix::unistd::{self, Gid, Uid, User};
 
-use crate::capture::capabilities::is_lent_rights;
+use crate::capture::capabilities::has_extra_rights;
 
 /// Environment variables of a user's display and session.
 const SESSION: [&str; 6] = [
@@ -175,7 +175,7 @@ pub fn hide_from_its_user() -> Result<()> {
 /// The environment this process was started with. With file capabilities the C library has removed some variables
 /// (`LD_LIBRARY_PATH`, `TMPDIR`), which the command, which has none of the capabilities, needs.
 pub fn own_environment() -> Environment {
-    let whole = is_lent_rights().then(|| environment_of(std::process::id())).flatten();
+    let whole = has_extra_rights().then(|| environment_of(std::process::id())).flatten();
     whole.unwrap_or_else(|| std::env::vars_os().collect())
 }
 
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_user_gets_nothing_of_our_environment_but_the_terminals() {
+    fn another_user_gets_only_the_terminal_environment() {
         let own = [
             ("AWS_SECRET_ACCESS_KEY", "secret"),
             ("LC_ALL", "C"),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_found_as_a_shell_finds_them() {
+    fn programs_are_found_through_path() {
         let identity = Identity::find(None).unwrap();
         assert!(identity.resolve(OsStr::new("sh")).is_ok());
         assert!(format!("{:#}", identity.resolve(OsStr::new("/etc/passwd")).unwrap_err()).contains("not executable"));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_process_has_a_parent_and_an_environment() {
+    fn our_process_has_a_parent_and_an_environment() {
         let (_, parent) = name_and_parent(std::process::id()).unwrap();
         assert!(parent > 0);
         assert!(

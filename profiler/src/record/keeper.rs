@@ -82,8 +82,8 @@ impl Keeper {
 
     /// Waits until everything queued so far is kept, and returns it.
     pub fn finish(self) -> Kept {
-        let (tell, done) = mpsc::channel();
-        if self.queue.send(Job::Finish(tell)).is_ok() {
+        let (notify, done) = mpsc::channel();
+        if self.queue.send(Job::Finish(notify)).is_ok() {
             let _ = done.recv_timeout(LAST_PATIENCE); // a file system that does not answer costs its own files
         }
         lock(&self.shelf).take()
@@ -221,7 +221,7 @@ impl Worker {
         let leaving = all.filter_map(|(index, (what, form))| {
             let is_due = match form {
                 Form::Held(file) => !has_name(file),
-                Form::Growing(file) => is_over(what.place().0) && !(has_name(file) && self.anchors.hold(file)),
+                Form::Growing(file) => has_ended(what.place().0) && !(has_name(file) && self.anchors.hold(file)),
                 Form::Nothing | Form::Written(_) | Form::Copied(..) => false,
             };
             is_due.then(|| (index, what.clone(), std::mem::replace(form, Form::Nothing)))
@@ -244,7 +244,7 @@ fn has_name(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
 }
 
-fn is_over(pid: u32) -> bool {
+fn has_ended(pid: u32) -> bool {
     !Path::new(&format!("/proc/{pid}")).exists()
 }
 

@@ -71,7 +71,7 @@ fn functions(file: File) -> usize {
 }
 
 #[test]
-fn a_file_is_held_as_long_as_it_has_a_name() {
+fn a_file_is_held_while_it_has_a_name() {
     let (folder, _) = folders();
     let path = program(folder.path());
     let file = File::open(&path).unwrap();
@@ -93,7 +93,7 @@ fn a_file_is_held_as_long_as_it_has_a_name() {
 }
 
 #[test]
-fn a_mount_that_may_go_is_not_held() {
+fn files_on_a_removable_mount_are_copied() {
     let (folder, Some(elsewhere)) = folders() else {
         println!("skipped: /dev/shm is on a mount that is busy anyway");
         return;
@@ -133,7 +133,7 @@ fn the_whole_file_is_used_if_it_is_still_there_unchanged() {
 }
 
 #[test]
-fn what_a_program_writes_is_held_while_it_lives() {
+fn files_being_written_are_held_while_their_program_runs() {
     let (folder, _) = folders();
     let mut program = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
     let path = fs::canonicalize(folder.path()).unwrap().join("perf-1.map");
@@ -162,7 +162,7 @@ fn what_a_program_writes_is_held_while_it_lives() {
 }
 
 #[test]
-fn without_a_place_for_copies_the_loss_is_told() {
+fn without_a_folder_for_copies_the_loss_is_reported() {
     let (folder, _) = folders();
     let path = program(folder.path());
     let file = File::open(&path).unwrap();

@@ -47,7 +47,7 @@ use crate::event::{Cost, End, Event};
 use crate::record::options::{RecordOptions, Target, Wanted};
 use crate::report::repeat::CacheState;
 use crate::report::summary::Summary;
-use crate::terminal::tell;
+use crate::terminal::print_note;
 use attachments::Passed;
 use binaries::Vdso;
 use cache::Subject;
@@ -63,7 +63,7 @@ use signals::Signals;
 use sources::SourcePlaces;
 use spool::{Output, Spool};
 use table_maker::TableMaker;
-use tables::Tables;
+use tables::TableCache;
 use watch::Watch;
 
 /// The outcome of a recording.
@@ -117,12 +117,12 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         .transpose()?;
     let output = Output::create(&options.output)?;
     let mut spool = Spool::create(&options.output, options.keep_events.as_deref())?;
-    signals.know_log(spool.shared_place());
+    signals.set_log(spool.shared_place());
     let folders = match program {
         Some(_) => Folders::prepare(&mut identity.environment, options.firefox_jit),
         None => Folders::without_program(),
     };
-    signals.know_folders(folders.own());
+    signals.set_folders(folders.own());
     let setting = Setting {
         environment: identity.environment.clone(),
         began,
@@ -156,7 +156,7 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     };
     signals.finishing();
     if captured.signal.is_some() {
-        tell("finishing; press Ctrl-C again to skip the profile (the event log is kept)");
+        print_note("finishing; press Ctrl-C again to skip the profile (the event log is kept)");
     }
     let summary =
         conclude(options, &mut captured, &mut spool, output, &setting).map_err(|error| keep_if_worth(&spool, error))?;
@@ -167,7 +167,7 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         let pid = captured.still_running?;
         let status = watch.exit_within(Duration::from_millis(if captured.signal.is_some() { 500 } else { 0 }));
         if status.is_none() {
-            session::tell_left_alone(pid);
+            session::report_left_running(pid);
         }
         status
     });
@@ -175,7 +175,7 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         summary,
         status,
         signal: captured.signal,
-        cached: captured.cached.as_ref().map(cache::Known::state),
+        cached: captured.cached.as_ref().map(cache::PreparedFiles::state),
         log,
         is_cut: captured.log_failed.is_some(),
         tables: captured.tables,
@@ -191,7 +191,7 @@ fn check_running(target: &Target) -> Result<()> {
         bail!("process {pid} does not exist; `pgrep -a NAME` lists running processes");
     }
     if let Some(warning) = children::unrecorded(pids) {
-        tell(warning);
+        print_note(warning);
     }
     Ok(())
 }
@@ -218,7 +218,7 @@ impl Ready<'_> {
         expected.extend(remembered.iter().flat_map(|list| list.files.clone()));
         let unwinding = Unwinding {
             vdso: self.setting.vdso.clone(),
-            tables: Tables::new(Tables::default_folder(environment)),
+            tables: TableCache::new(TableCache::default_folder(environment)),
             expected,
             copies: self.setting.folders.scratch().map(Path::to_owned),
         };
@@ -263,17 +263,17 @@ fn conclude(
     setting: &Setting,
 ) -> Result<Summary> {
     if let Some(why) = &captured.log_failed {
-        tell(format_args!(
+        print_note(format_args!(
             "cannot write more to the event log {}: {why}; the profile ends there; free disk space, or choose another path \
              with --keep-events",
             spool.path().display()
         ));
     }
     if let Err(error) = complete(spool, captured, setting) {
-        tell(format_args!("cannot complete the event log: {error}"));
+        print_note(format_args!("cannot complete the event log: {error}"));
     }
     if let Some(cached) = &captured.cached {
-        cached.tell_missed(captured.mapped.iter().map(|(mapped, _)| mapped));
+        cached.report_missed(captured.mapped.iter().map(|(mapped, _)| mapped));
     }
     let plan = Plan {
         sources: (options.result.include_source)
@@ -310,7 +310,7 @@ fn complete(spool: &mut Spool, captured: &mut Captured, setting: &Setting) -> io
     let collected = attachments::collect(passed, &setting.folders, setting.began, |file| {
         log.event(&Event::Attachment(file))
     });
-    collected.problems.iter().for_each(tell);
+    collected.problems.iter().for_each(print_note);
     collected.kept?;
     let cost = Cost {
         record: Some(captured.phases.cost()),

@@ -271,7 +271,7 @@ mod tests {
     use super::stays;
 
     #[test]
-    fn what_comes_and_goes_has_no_name_afterwards() {
+    fn transient_kernel_code_has_no_name() {
         assert!(stays(None) && stays(Some("ext4")));
         assert!(!stays(Some("bpf")) && !stays(Some("__builtin__ftrace")) && !stays(Some("__builtin__kprobes")));
     }

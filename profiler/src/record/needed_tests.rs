@@ -43,7 +43,7 @@ fn same_as_ldd(program: &Path, found: &[PathBuf]) {
 }
 
 #[test]
-fn what_ldd_says() {
+fn libraries_match_ldd() {
     let exe = std::env::current_exe().unwrap();
     for program in [
         Path::new("/bin/bash"),
@@ -58,7 +58,7 @@ fn what_ldd_says() {
 }
 
 #[test]
-fn firefox_and_what_it_loads_by_itself() {
+fn firefox_and_its_own_libraries() {
     let folder = Path::new("/usr/lib/firefox-esr");
     if !folder.join("libxul.so").exists() {
         eprintln!("skipped: firefox-esr is not installed");
@@ -114,7 +114,7 @@ fn build(tags: &str) -> Option<Built> {
 }
 
 #[test]
-fn libraries_beside_the_program() {
+fn libraries_next_to_the_program() {
     for tags in ["--enable-new-dtags", "--disable-new-dtags"] {
         let Some(built) = build(tags) else { return };
         let at = |name: &str| built.folder.path().join(name);

@@ -142,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_place_finds_its_own_symbol(
+        fn each_offset_finds_its_own_symbol(
             symbols in prop::collection::vec((0..100u32, 1..60u32), 0..8),
             touched in prop::collection::btree_set(0..160u32, 0..30),
         ) {

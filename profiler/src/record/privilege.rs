@@ -40,7 +40,7 @@ impl Capture {
     pub fn start(terms: &Terms) -> Result<Self> {
         let terms = terms.to_word()?;
         // The file grants its capabilities again to the process started from it: this one has dropped them.
-        if Uid::effective().is_root() || capabilities::lent().records() {
+        if Uid::effective().is_root() || capabilities::granted().records() {
             Self::directly(&terms)
         } else {
             Self::through_sudo(&terms)
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_survive_a_shell() {
+    fn words_round_trip_through_a_shell() {
         assert_eq!(shell_word("a-b/c.d"), "a-b/c.d");
         assert_eq!(shell_word("it's a"), r"'it'\''s a'");
         assert_eq!(shell_word(""), "''");

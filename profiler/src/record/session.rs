@@ -13,12 +13,12 @@ use nix::unistd::Pid;
 
 use super::anchors::Anchors;
 use super::binaries::Vdso;
-use super::cache::{Known, Prepared};
+use super::cache::{Prepared, PreparedFiles};
 use super::command::Waiting;
 use super::keeper::{Keeper, Kept};
 use super::spool::Spool;
 use super::table_maker::TableMaker;
-use super::tables::Tables;
+use super::tables::TableCache;
 use super::watch::{Happening, Watch};
 use crate::capture::link::Link;
 use crate::capture::meter::Phases;
@@ -28,7 +28,7 @@ use crate::capture::wire::{Ended, Mapped, PerfMap, Progress, Reply, Request, Sta
 use crate::event::Header;
 use crate::plural::counted;
 use crate::record::options::{RecordOptions, Target};
-use crate::terminal::tell;
+use crate::terminal::print_note;
 
 /// How long the privileged helper may take to drain after `Stop`.
 const DRAIN_LIMIT: Duration = Duration::from_mins(1);
@@ -64,7 +64,7 @@ pub struct Captured {
     /// Notes for the profile about files that could not be kept.
     pub notes: Vec<String>,
     /// The files that were evicted or read in beforehand.
-    pub cached: Option<Known>,
+    pub cached: Option<PreparedFiles>,
     /// Why the log is cut, if it is.
     pub log_failed: Option<String>,
     /// Still builds unwind tables, for the next recording.
@@ -77,7 +77,7 @@ pub struct Unwinding {
     /// The kernel's own code in every process.
     pub vdso: Vdso,
     /// The cache of tables, which builds missing ones.
-    pub tables: Tables,
+    pub tables: TableCache,
     /// Files that the command will map.
     pub expected: Vec<PathBuf>,
     /// Folder for copies of files that can't be kept open.
@@ -143,7 +143,7 @@ pub fn run(
     };
     session.tables.start(session.link.clone(), vdso, tables, expected);
     let cached = page_cache.map(|page_cache| {
-        session.tables.settle_or_tell(SETTLE_LIMIT);
+        session.tables.settle_or_warn(SETTLE_LIMIT);
         page_cache.finish()
     });
     let (began, mut phases) = (Instant::now(), Phases::begin());
@@ -152,13 +152,13 @@ pub fn run(
     }
     spool.begin();
     let reason = session.watch_over(options, began);
-    let reason = reason.inspect_err(|_| session.tell_left_alone(pid))?;
+    let reason = reason.inspect_err(|_| session.report_left_running(pid))?;
     let wall = began.elapsed();
     phases.stop();
     session.pass_on_signal(pid);
     let ended = session.stop();
-    let ended = ended.inspect_err(|_| session.tell_left_alone(pid))?;
-    session.tell_not_held();
+    let ended = ended.inspect_err(|_| session.report_left_running(pid))?;
+    session.report_not_held();
     let status = session.status;
     let Kept {
         mapped,
@@ -260,16 +260,16 @@ impl Session<'_> {
     }
 
     /// Reports that the command continues although the recording failed.
-    fn tell_left_alone(&self, pid: Option<u32>) {
+    fn report_left_running(&self, pid: Option<u32>) {
         pid.filter(|_| self.status.is_none())
             .into_iter()
-            .for_each(tell_left_alone);
+            .for_each(report_left_running);
     }
 
     /// Reports files whose descriptors could not be held: they are read by their paths.
-    fn tell_not_held(&self) {
+    fn report_not_held(&self) {
         if self.not_held > 0 {
-            tell(format_args!(
+            print_note(format_args!(
                 "{} could not be held open and will be read by path, if still there: {}",
                 counted(self.not_held, "mapped file"),
                 open_files::remedy()
@@ -319,7 +319,7 @@ impl Session<'_> {
                 }
             }
             Reply::Progress(progress) => self.progress = progress,
-            Reply::Warning(text) => tell(text),
+            Reply::Warning(text) => print_note(text),
             Reply::LogFailed(text) => self.log_failed = Some(text),
             Reply::Ready(_) | Reply::Refused(_) | Reply::Ended(_) => {}
         }
@@ -327,8 +327,8 @@ impl Session<'_> {
 }
 
 /// Reports that the command, process `pid`, outlives the recording.
-pub fn tell_left_alone(pid: u32) {
-    tell(format_args!(
+pub fn report_left_running(pid: u32) {
+    print_note(format_args!(
         "the command still runs (process {pid}); it was left alone"
     ));
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT};
 
-use super::spool::Place;
-use crate::terminal::tell;
+use super::spool::LogPlace;
+use crate::terminal::print_note;
 
 /// A signal this soon after the first request counts as the same: `timeout` sends its signal to its child and then to
 /// the child's group.
@@ -54,7 +54,7 @@ pub struct Signals(Arc<State>);
 /// The state needed to skip the profile.
 #[derive(Debug, Default)]
 struct State {
-    log: OnceLock<Arc<Mutex<Place>>>,
+    log: OnceLock<Arc<Mutex<LogPlace>>>,
     folders: OnceLock<Vec<PathBuf>>,
     interrupted: AtomicBool,
     hung_up: AtomicBool,
@@ -89,12 +89,12 @@ impl Signals {
     }
 
     /// Sets the log to keep when the profile is skipped, if the log contains events.
-    pub fn know_log(&self, place: Arc<Mutex<Place>>) {
+    pub fn set_log(&self, place: Arc<Mutex<LogPlace>>) {
         let _ = self.0.log.set(place); // there is only one
     }
 
     /// Sets the folders to remove when the profile is skipped.
-    pub fn know_folders(&self, folders: Vec<PathBuf>) {
+    pub fn set_folders(&self, folders: Vec<PathBuf>) {
         let _ = self.0.folders.set(folders); // set only once
     }
 
@@ -147,11 +147,11 @@ impl State {
             .get()
             .map(|place| place.lock().unwrap_or_else(PoisonError::into_inner));
         match place.as_ref().and_then(|place| place.keep_or_remove()) {
-            Some(log) => tell(format_args!(
+            Some(log) => print_note(format_args!(
                 "gave up; the event log is kept: create the profile with `ngmi convert {}`",
                 log.display()
             )),
-            None => tell("gave up; nothing was recorded"),
+            None => print_note("gave up; nothing was recorded"),
         }
         for folder in self.folders.get().into_iter().flatten() {
             let _ = std::fs::remove_dir_all(folder);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_that_goes_away_gives_up_nothing() {
+    fn a_closed_terminal_does_not_abort() {
         assert_eq!(actions(1, &[(SIGHUP, 0), (SIGHUP, 1), (SIGHUP, 5000)]), [End; 3]);
         assert_eq!(actions(0, &[(SIGHUP, 0)]), [End]);
         assert_eq!(actions(1, &[(SIGINT, 0), (SIGHUP, 1)]), [End; 2]);

@@ -13,7 +13,7 @@ use nix::fcntl::{AT_FDCWD, AtFlags};
 
 use crate::event::format::ChunkKind;
 use crate::event::read::LogReader;
-use crate::terminal::tell;
+use crate::terminal::print_note;
 
 /// Mode of a new file, before the umask.
 const NEW_MODE: u32 = 0o666;
@@ -133,7 +133,7 @@ fn copy(from: &mut File, to: &Path) -> std::io::Result<()> {
 
 /// The place of an event log, shared with the signal handler, which may skip the profile at any moment.
 #[derive(Debug)]
-pub struct Place {
+pub struct LogPlace {
     path: PathBuf,
     /// The final path, replacing an older log once there are events.
     wanted: Option<PathBuf>,
@@ -141,7 +141,7 @@ pub struct Place {
     begun: bool,
 }
 
-impl Place {
+impl LogPlace {
     fn begin(&mut self) -> std::io::Result<()> {
         self.begun = true;
         if let Some(wanted) = self.wanted.take_if(|_| holds_events(&self.path)) {
@@ -164,7 +164,7 @@ impl Place {
 /// The event log of a recording.
 #[derive(Debug)]
 pub struct Spool {
-    place: Arc<Mutex<Place>>,
+    place: Arc<Mutex<LogPlace>>,
     keep: bool,
     file: File,
 }
@@ -205,7 +205,7 @@ impl Spool {
 
     fn new(path: PathBuf, wanted: Option<PathBuf>, file: File) -> Self {
         let keep = wanted.is_some();
-        let place = Place {
+        let place = LogPlace {
             path,
             wanted,
             begun: false,
@@ -217,12 +217,12 @@ impl Spool {
         }
     }
 
-    fn place(&self) -> MutexGuard<'_, Place> {
+    fn place(&self) -> MutexGuard<'_, LogPlace> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The current and final path, shared.
-    pub fn shared_place(&self) -> Arc<Mutex<Place>> {
+    pub fn shared_place(&self) -> Arc<Mutex<LogPlace>> {
         self.place.clone()
     }
 
@@ -250,7 +250,7 @@ impl Spool {
     pub fn begin(&self) {
         let mut place = self.place();
         if let Err(error) = place.begin() {
-            tell(format_args!(
+            print_note(format_args!(
                 "the event log stays in {}: it could not be renamed: {error}",
                 place.path.display()
             ));

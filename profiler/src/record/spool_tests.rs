@@ -7,7 +7,7 @@ use super::*;
 use crate::event::format::{Frame, file_header};
 
 #[test]
-fn the_old_file_stays_until_the_new_one_is_whole() {
+fn the_old_file_is_kept_until_the_new_one_is_complete() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a b\n.json.gz");
     fs::write(&path, "old").unwrap();
@@ -27,7 +27,7 @@ fn the_old_file_stays_until_the_new_one_is_whole() {
 }
 
 #[test]
-fn special_places_are_refused_by_name() {
+fn special_outputs_are_rejected_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let link = dir.path().join("link");
     std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
@@ -75,7 +75,7 @@ fn write_events(spool: &Spool) {
 }
 
 #[test]
-fn an_old_log_stays_until_the_new_one_holds_something() {
+fn an_old_log_is_kept_until_the_new_one_has_data() {
     let dir = tempfile::tempdir().unwrap();
     let (spool, place) = over_an_old_one(dir.path());
     spool.begin();
@@ -90,7 +90,7 @@ fn an_old_log_stays_until_the_new_one_holds_something() {
 }
 
 #[test]
-fn what_did_not_begin_leaves_the_old_log_and_no_other() {
+fn a_failed_start_leaves_only_the_old_log() {
     for begins in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         let (spool, place) = over_an_old_one(dir.path());
@@ -113,7 +113,7 @@ fn of_another_user(path: &Path) {
 }
 
 #[test]
-fn names_that_another_user_took_are_not_needed() {
+fn names_taken_by_another_user_are_avoided() {
     if !nix::unistd::geteuid().is_root() {
         println!("skipped: needs root");
         return;
@@ -140,7 +140,7 @@ fn names_that_another_user_took_are_not_needed() {
 }
 
 #[test]
-fn another_users_file_is_neither_replaced_nor_taken_as_an_example() {
+fn another_users_file_is_neither_replaced_nor_copied() {
     if !nix::unistd::geteuid().is_root() {
         println!("skipped: needs root");
         return;

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_was_just_changed_has_none() {
+    fn a_just_changed_file_has_no_stamp() {
         let file = tempfile::tempfile().unwrap();
         assert_eq!(Stamp::from(&file.metadata().unwrap()), None);
         // Even if its owner sets the modification time.
@@ -82,14 +82,14 @@ mod tests {
     }
 
     #[test]
-    fn files_have_different_ones() {
+    fn files_have_different_stamps() {
         let of = |path: &str| Stamp::from(&fs::metadata(path).unwrap()).unwrap();
         assert_eq!(of("/etc/passwd"), of("/etc/passwd"));
         assert_ne!(of("/etc/passwd"), of("/etc/group"));
     }
 
     #[test]
-    fn what_answers_by_itself_has_none() {
+    fn synthetic_files_have_no_stamp() {
         for path in ["/proc/self/maps", "/sys/kernel/notes", "/dev/null"] {
             assert_eq!(File::open(path).ok().and_then(|file| Stamp::of(&file)), None, "{path}");
         }

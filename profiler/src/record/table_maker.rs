@@ -16,12 +16,12 @@ use symbols::patience::patiently;
 
 use super::binaries::Vdso;
 use super::stamp::Stamp;
-use super::tables::Tables;
+use super::tables::TableCache;
 use crate::capture::files::open_regular;
 use crate::capture::link::Link;
 use crate::capture::wire::{Mapped, Request, TableOf};
 use crate::event::{FileId, Segment};
-use crate::terminal::tell;
+use crate::terminal::print_note;
 
 /// How long the command waits for the tables of the files that it will map: those in the cache take a few
 /// milliseconds.
@@ -40,7 +40,7 @@ enum Job {
     /// The kernel's own code in every process.
     Vdso,
     /// Report that all earlier jobs are done.
-    Tell(Sender<()>),
+    Notify(Sender<()>),
 }
 
 impl Job {
@@ -49,7 +49,7 @@ impl Job {
             Self::Mapped(mapped, ..) => Some(mapped.path.clone()),
             Self::Expected(path) => Some(path.display().to_string()),
             Self::Vdso => Some("[vdso]".to_owned()),
-            Self::Tell(_) => None,
+            Self::Notify(_) => None,
         }
     }
 }
@@ -93,7 +93,7 @@ impl Default for TableMaker {
 impl TableMaker {
     /// Starts the thread: the privileged helper takes tables from now on. Returns when the tables of the `expected` files are
     /// done, or when that takes too long.
-    pub fn start(&mut self, link: Arc<Link>, vdso: Vdso, tables: Tables, expected: Vec<PathBuf>) {
+    pub fn start(&mut self, link: Arc<Link>, vdso: Vdso, tables: TableCache, expected: Vec<PathBuf>) {
         let Some(jobs) = self.jobs.take() else { return };
         let mut worker = Worker {
             link,
@@ -105,7 +105,11 @@ impl TableMaker {
         };
         let (done, settled) = mpsc::channel();
         let first = expected.into_iter().map(Job::Expected);
-        let first: Vec<Job> = [Job::Vdso].into_iter().chain(first).chain([Job::Tell(done)]).collect();
+        let first: Vec<Job> = [Job::Vdso]
+            .into_iter()
+            .chain(first)
+            .chain([Job::Notify(done)])
+            .collect();
         thread::spawn(move || first.into_iter().chain(jobs).for_each(|job| worker.make(job)));
         let _ = settled.recv_timeout(PATIENCE);
     }
@@ -121,11 +125,11 @@ impl TableMaker {
     }
 
     /// Waits until every file queued so far has been read. If that takes too long, prints the file's name.
-    pub fn settle_or_tell(&self, limit: Duration) {
+    pub fn settle_or_warn(&self, limit: Duration) {
         let (done, settled) = mpsc::channel();
-        if self.queue.send(Job::Tell(done)).is_ok() && settled.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+        if self.queue.send(Job::Notify(done)).is_ok() && settled.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
             let at = self.at.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            tell(format_args!(
+            print_note(format_args!(
                 "building the unwind table of {at} takes more than {} s; continuing without it",
                 limit.as_secs()
             ));
@@ -136,7 +140,7 @@ impl TableMaker {
     /// of its libraries are built would never have them.
     pub fn finish(self) {
         if self.jobs.is_none() {
-            self.settle_or_tell(LAST_PATIENCE);
+            self.settle_or_warn(LAST_PATIENCE);
         }
     }
 }
@@ -145,7 +149,7 @@ impl TableMaker {
 struct Worker {
     link: Arc<Link>,
     vdso: Vdso,
-    tables: Tables,
+    tables: TableCache,
     open: Arc<Mutex<bool>>,
     at: Arc<Mutex<String>>,
     made: FxHashSet<FileId>,
@@ -169,7 +173,7 @@ impl Worker {
                 "[vdso]".to_owned(),
                 self.vdso.elf().ok().map(Opened::without_file),
             ),
-            Job::Tell(done) => {
+            Job::Notify(done) => {
                 let _ = done.send(()); // the receiver may have given up
                 return;
             }

@@ -64,7 +64,7 @@ pub struct TableFile {
 
 /// Compiles tables.
 #[derive(Debug)]
-pub struct Tables {
+pub struct TableCache {
     /// The cache's folder.
     folder: Option<PathBuf>,
     limit: u64,
@@ -72,7 +72,7 @@ pub struct Tables {
     stored: AtomicU64,
 }
 
-impl Tables {
+impl TableCache {
     /// With a cache in `folder`, which is created if possible; `None`: without a cache.
     pub fn new(folder: Option<PathBuf>) -> Self {
         Self {

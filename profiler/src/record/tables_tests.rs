@@ -24,7 +24,7 @@ fn contents(table: &TableFile) -> Vec<u8> {
 struct Cache {
     _home: tempfile::TempDir,
     folder: PathBuf,
-    tables: Tables,
+    tables: TableCache,
     elf: ElfFile,
 }
 
@@ -32,7 +32,7 @@ fn cache() -> Cache {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("cache/ngmi/tables");
     Cache {
-        tables: Tables::new(Some(folder.clone())),
+        tables: TableCache::new(Some(folder.clone())),
         folder,
         _home: home,
         elf: own(),
@@ -50,7 +50,7 @@ impl Cache {
 }
 
 #[test]
-fn the_second_time_it_comes_from_the_cache() {
+fn the_second_table_comes_from_the_cache() {
     let cache = cache();
     let first = cache.tables.of(&cache.elf, None).unwrap();
     let second = cache.tables.of(&cache.elf, None).unwrap();
@@ -77,13 +77,13 @@ fn the_vdso_has_a_table() {
 
     let binaries = OpenBinaries::new(Vec::new(), Vdso::of_this_kernel());
     let vdso = binaries.elf(crate::event::FileId::default(), "[vdso]", &[]).unwrap();
-    let table = contents(&Tables::new(None).of(&vdso, None).unwrap());
+    let table = contents(&TableCache::new(None).of(&vdso, None).unwrap());
     let view = TableView::from_bytes(&table).unwrap();
     assert!(view.stats.functions > 3 && view.stats.damaged == 0, "{view:?}");
 }
 
 #[test]
-fn nobody_can_change_it_any_more() {
+fn a_finished_table_is_immutable() {
     let table = cache();
     let table = table.tables.of(&table.elf, None).unwrap();
     assert!(table.memory.write_at(b"x", 0).is_err());
@@ -92,7 +92,7 @@ fn nobody_can_change_it_any_more() {
 }
 
 #[test]
-fn what_can_not_be_trusted_is_made_again() {
+fn untrusted_cache_entries_are_rebuilt() {
     let cache = cache();
     let right = contents(&cache.tables.of(&cache.elf, None).unwrap());
     let file = cache.file();
@@ -128,16 +128,16 @@ fn what_can_not_be_trusted_is_made_again() {
 fn a_folder_that_others_can_write_to_is_not_used() {
     let cache = cache();
     fs::set_permissions(&cache.folder, Permissions::from_mode(0o777)).unwrap();
-    let tables = Tables::new(Some(cache.folder.clone()));
+    let tables = TableCache::new(Some(cache.folder.clone()));
     assert!(!tables.of(&cache.elf, None).unwrap().is_cached);
     assert_eq!(fs::read_dir(&cache.folder).unwrap().count(), 0);
-    let none = Tables::new(Some(PathBuf::from("/proc/no/such/folder")));
+    let none = TableCache::new(Some(PathBuf::from("/proc/no/such/folder")));
     assert!(!none.of(&cache.elf, None).unwrap().is_cached);
-    assert!(!Tables::new(None).of(&cache.elf, None).unwrap().is_cached);
+    assert!(!TableCache::new(None).of(&cache.elf, None).unwrap().is_cached);
 }
 
 #[test]
-fn what_was_not_used_for_longest_goes_first() {
+fn the_least_recently_used_is_evicted_first() {
     let mut cache = cache();
     for (name, age, size) in [("old", 300, 1_000), ("middle", 200, 1_000), ("new", 100, 1_000)] {
         let file = File::create(cache.folder.join(name)).unwrap();
@@ -160,11 +160,11 @@ fn what_was_not_used_for_longest_goes_first() {
 }
 
 #[test]
-fn the_cache_is_where_the_person_has_it() {
+fn the_cache_is_in_the_users_cache_folder() {
     let environment = |pairs: &[(&str, &str)]| -> Environment {
         pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
     };
-    let folder = |pairs: &[(&str, &str)]| Tables::default_folder(&environment(pairs));
+    let folder = |pairs: &[(&str, &str)]| TableCache::default_folder(&environment(pairs));
     let home = ("HOME", "/nowhere");
     assert_eq!(folder(&[home]), Some("/nowhere/.cache/ngmi/tables".into()));
     assert_eq!(folder(&[home, ("XDG_CACHE_HOME", "/c")]), Some("/c/ngmi/tables".into()));
@@ -190,7 +190,7 @@ fn without_eh_frame() -> ElfFile {
 }
 
 #[test]
-fn an_edited_file_is_not_taken_for_the_one_that_it_was() {
+fn an_edited_file_is_not_taken_for_its_old_version() {
     let cache = cache();
     cache.tables.of(&cache.elf, None).unwrap();
     let edited = without_eh_frame();
@@ -206,7 +206,7 @@ fn an_edited_file_is_not_taken_for_the_one_that_it_was() {
 #[test]
 fn a_forged_file_does_not_poison_the_tables_of_another() {
     let cache = cache();
-    let right = contents(&Tables::new(None).of(&cache.elf, None).unwrap());
+    let right = contents(&TableCache::new(None).of(&cache.elf, None).unwrap());
     // `DW_CFA_def_cfa_offset 16` becomes 24 in every function that pushes a word.
     let forged = edited(|bytes| {
         let elf = ElfFile::from_bytes(bytes.as_slice().into()).unwrap();
@@ -254,6 +254,10 @@ fn a_folder_below_one_that_others_can_write_to_is_not_used() {
     fs::create_dir(&shared).unwrap();
     for (mode, usable) in [(0o755, true), (0o777, false), (0o1777, true)] {
         fs::set_permissions(&shared, Permissions::from_mode(mode)).unwrap();
-        assert_eq!(Tables::new(Some(folder.clone())).folder.is_some(), usable, "{mode:o}");
+        assert_eq!(
+            TableCache::new(Some(folder.clone())).folder.is_some(),
+            usable,
+            "{mode:o}"
+        );
     }
 }

@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 
 pub use lifetime::{FaultAccount, Process, ProcessId, Thread, ThreadId};
 pub use lives::Happening;
-use space::{Files, Region, Space};
+use space::{MappedFiles, Region, Space};
 
 use base::addr::{Avma, Timestamp};
 use base::event::{At, Event, Mapping};
@@ -38,7 +38,7 @@ pub struct Tasks {
     /// Threads by [`ThreadId`].
     pub threads: Vec<Thread>,
     /// All mapped files.
-    pub files: Files,
+    pub files: MappedFiles,
     /// The last process with each pid.
     by_pid: FxHashMap<u32, ProcessId>,
     /// The last thread with each tid.

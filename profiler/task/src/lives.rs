@@ -130,9 +130,9 @@ impl Tasks {
         let thread = &mut self.threads[id.index()];
         thread.cpu_time_after_last_sample = thread.cpu_time_after_last_sample.saturating_add(exit.cpu_time);
         // After an `execve` by another thread than the first, two threads end with the same id.
-        let add = |sum: &mut Option<u64>, figure: u64| {
+        let add = |sum: &mut Option<u64>, value: u64| {
             if exit.sum_exec_runtime != 0 {
-                *sum = Some(sum.unwrap_or(0).saturating_add(figure));
+                *sum = Some(sum.unwrap_or(0).saturating_add(value));
             }
         };
         add(&mut thread.sum_exec_runtime, exit.sum_exec_runtime);

@@ -21,7 +21,7 @@ const MAP_HUGETLB: u32 = 0x4_0000;
 /// Maximum number of mappings of an address space: twice the kernel's default limit.
 const MAX_REGIONS: usize = 1 << 17;
 
-/// A distinct mapped file or pseudo-file: index into [`Files`].
+/// A distinct mapped file or pseudo-file: index into [`MappedFiles`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileKey(pub u32);
 
@@ -61,7 +61,7 @@ impl MappedFile {
 /// All distinct mapped files. A long recording has hundreds of thousands, nearly all of them shared
 /// memory with a few names.
 #[derive(Debug, Default)]
-pub struct Files {
+pub struct MappedFiles {
     list: Vec<MappedFile>,
     /// Ids by file.
     keys: HashTable<FileKey>,
@@ -70,7 +70,7 @@ pub struct Files {
     paths: Texts,
 }
 
-impl Files {
+impl MappedFiles {
     /// Builds the key of a mapping's file.
     pub fn intern(&mut self, mapping: &event::Mapping) -> FileKey {
         let path = String::from_utf8_lossy(&mapping.path);
@@ -372,8 +372,8 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_what_a_mapping_is() {
-        let mut files = Files::default();
+    fn names_give_the_kind_of_mapping() {
+        let mut files = MappedFiles::default();
         let mut key = |path: &[u8], inode| {
             let file = FileId {
                 inode,

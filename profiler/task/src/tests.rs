@@ -72,7 +72,7 @@ fn map(time: u64, pid: u32, start: u64, path: &[u8]) -> Event<'static> {
     })
 }
 
-fn told(events: &[Event<'static>]) -> (Tasks, Vec<Happening>) {
+fn apply(events: &[Event<'static>]) -> (Tasks, Vec<Happening>) {
     let mut tasks = Tasks::new(Timestamp(0));
     let happenings = events.iter().filter_map(|event| tasks.apply(event)).collect();
     (tasks, happenings)
@@ -86,7 +86,7 @@ fn path_at(tasks: &Tasks, pid: u32, address: u64) -> Option<String> {
 
 #[test]
 fn fork_inherits_and_exec_replaces() {
-    let (tasks, happenings) = told(&[
+    let (tasks, happenings) = apply(&[
         new(1, 10, 10, 1, 0, b"sh"),
         map(2, 10, 0x1000, b"/bin/sh"),
         new(3, 11, 11, 10, 0, b"sh"),
@@ -122,7 +122,7 @@ fn fork_inherits_and_exec_replaces() {
 
 #[test]
 fn an_earlier_rename_does_not_keep_old_mappings() {
-    let (tasks, _) = told(&[
+    let (tasks, _) = apply(&[
         new(1, 10, 10, 1, 0, b"sh"),
         rename(2, 10, 10, b"cat"),
         map(3, 10, 0x1000, b"/old"),
@@ -140,8 +140,8 @@ fn an_earlier_rename_does_not_keep_old_mappings() {
 }
 
 #[test]
-fn a_lost_rename_loses_no_mapping_of_the_new_program() {
-    let (tasks, _) = told(&[
+fn a_lost_rename_keeps_the_new_programs_mappings() {
+    let (tasks, _) = apply(&[
         new(1, 10, 10, 1, 0, b"sh"),
         map(2, 10, 0x1000, b"/bin/sh"),
         new(3, 11, 11, 10, 0, b"sh"),
@@ -160,7 +160,7 @@ fn vfork_shares_until_exec() {
         new(3, 11, 11, 10, VM, b"sh"),
         map(4, 11, 0x5000, b"/shared"),
     ];
-    let (tasks, _) = told(&story);
+    let (tasks, _) = apply(&story);
     for pid in [10, 11] {
         assert_eq!(path_at(&tasks, pid, 0x5000).as_deref(), Some("/shared"));
     }
@@ -170,7 +170,7 @@ fn vfork_shares_until_exec() {
         exec(7, 11, 11, b"/bin/cat"),
         map(8, 10, 0x7000, b"/later"),
     ]);
-    let (tasks, _) = told(&story);
+    let (tasks, _) = apply(&story);
     assert_eq!(path_at(&tasks, 10, 0x1000).as_deref(), Some("/bin/sh"));
     assert_eq!(path_at(&tasks, 11, 0x1000).as_deref(), Some("/bin/cat"));
     assert_eq!(path_at(&tasks, 11, 0x5000), None);
@@ -179,8 +179,8 @@ fn vfork_shares_until_exec() {
 }
 
 #[test]
-fn a_number_that_is_used_again_is_a_new_life() {
-    let (mut tasks, happenings) = told(&[
+fn a_reused_pid_is_a_new_lifetime() {
+    let (mut tasks, happenings) = apply(&[
         new(1, 10, 10, 1, 0, b"a"),
         map(2, 10, 0x1000, b"/a"),
         exit(3, 10, 10, 256),
@@ -212,19 +212,19 @@ fn a_thread_that_outlives_the_recording_has_all_its_time_and_no_end() {
         at: at(time, 10, 11),
         cpu_time,
     };
-    let (tasks, happenings) = told(&[new(1, 10, 10, 1, 0, b"a"), new(2, 10, 11, 10, 0, b"b"), alive(9, 70)]);
+    let (tasks, happenings) = apply(&[new(1, 10, 10, 1, 0, b"a"), new(2, 10, 11, 10, 0, b"b"), alive(9, 70)]);
     assert_eq!(happenings, [Happening::Start(ProcessId(0))]);
     assert_eq!(
         (tasks.threads[1].cpu_time_after_last_sample, tasks.threads[1].end),
         (70, None)
     );
-    let (tasks, _) = told(&[alive(9, u64::MAX), alive(9, 1)]);
+    let (tasks, _) = apply(&[alive(9, u64::MAX), alive(9, 1)]);
     assert_eq!(tasks.threads[0].cpu_time_after_last_sample, u64::MAX);
 }
 
 #[test]
-fn a_thread_works_on_a_little_after_its_exit() {
-    let (mut tasks, _) = told(&[new(1, 10, 10, 1, 0, b"a"), exit(3, 10, 10, 0)]);
+fn a_thread_still_runs_briefly_after_its_exit() {
+    let (mut tasks, _) = apply(&[new(1, 10, 10, 1, 0, b"a"), exit(3, 10, 10, 0)]);
     assert_eq!(tasks.thread_at(&at(4, 10, 10)), ThreadId(0));
     assert_eq!(tasks.threads[0].end, Some(Timestamp(4)));
     assert_eq!(tasks.threads.len(), 1);
@@ -232,7 +232,7 @@ fn a_thread_works_on_a_little_after_its_exit() {
 
 #[test]
 fn a_process_ends_with_its_last_thread() {
-    let (tasks, happenings) = told(&[
+    let (tasks, happenings) = apply(&[
         new(1, 10, 10, 1, 0, b"a"),
         new(2, 10, 12, 10, THREAD, b"worker"),
         exit(3, 10, 10, 0),
@@ -249,7 +249,7 @@ fn a_process_ends_with_its_last_thread() {
 
 #[test]
 fn a_thread_that_execs_becomes_the_first_thread() {
-    let (tasks, happenings) = told(&[
+    let (tasks, happenings) = apply(&[
         new(1, 10, 10, 1, 0, b"a"),
         new(2, 10, 12, 10, THREAD, b"worker"),
         exit(3, 10, 10, 0),
@@ -281,8 +281,8 @@ fn a_thread_that_execs_becomes_the_first_thread() {
 }
 
 #[test]
-fn strangers_are_known_from_their_first_sample_on() {
-    let (mut tasks, _) = told(&[map(1, 10, 0x1000, b"/a"), map(1, 99, 0x1000, b"/never seen again")]);
+fn unrecorded_threads_start_with_their_first_sample() {
+    let (mut tasks, _) = apply(&[map(1, 10, 0x1000, b"/a"), map(1, 99, 0x1000, b"/never seen again")]);
     assert!(tasks.processes.is_empty());
     let thread = tasks.thread_at(&at(5, 10, 12));
     assert_eq!(tasks.threads[thread.index()].start, Timestamp(5));
@@ -293,7 +293,7 @@ fn strangers_are_known_from_their_first_sample_on() {
 }
 
 #[test]
-fn what_existed_begins_with_the_recording() {
+fn preexisting_threads_start_with_the_recording() {
     let mut tasks = Tasks::new(Timestamp(100));
     let existed = |pid, tid, name: &[u8]| {
         Event::TaskNew(TaskNew {
@@ -323,12 +323,12 @@ fn a_program_started_through_a_descriptor_keeps_the_kernels_name() {
         unreachable!()
     };
     program.name = b"memfd:tool".to_vec();
-    let (tasks, _) = told(&[new(1, 10, 10, 1, 0, b"a"), Event::TaskExec(program)]);
+    let (tasks, _) = apply(&[new(1, 10, 10, 1, 0, b"a"), Event::TaskExec(program)]);
     assert_eq!(tasks.processes[0].name, "memfd:tool");
 }
 
 #[test]
-fn mappings_are_counted_through_every_life() {
+fn mappings_are_counted_across_lifetimes() {
     let mut tasks = Tasks::new(Timestamp(0));
     let count = |tasks: &mut Tasks, event: &Event<'_>| {
         tasks.apply(event);

@@ -140,7 +140,7 @@ fn missed(recording: &Recording) -> u64 {
 }
 
 #[test]
-fn of_a_whole_system_that_is_busy() {
+fn a_busy_whole_system() {
     if skipped() {
         return;
     }
@@ -149,7 +149,7 @@ fn of_a_whole_system_that_is_busy() {
 }
 
 #[test]
-fn of_a_process_that_runs_already() {
+fn an_already_running_process() {
     if skipped() {
         return;
     }

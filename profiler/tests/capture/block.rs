@@ -108,7 +108,7 @@ fn check_statistics(name: &DeviceName, requests: &[Request]) {
 }
 
 #[test]
-fn requests_of_a_quiet_device_are_its_own_statistics() {
+fn requests_match_the_statistics_of_a_quiet_device() {
     if skipped() {
         return;
     }

@@ -8,7 +8,7 @@ use profiler::capture::wire::{Reply, Request};
 use profiler::event::Event;
 use profiler_common::Loss;
 
-use crate::harness::{Asked, Half, Waiting, command, compile, events, running, skipped, system};
+use crate::harness::{Asked, CaptureProcess, Waiting, command, compile, events, running, skipped, system};
 
 const SPIN: &str = r"
 #include <time.h>
@@ -23,17 +23,17 @@ fn spinner() -> (tempfile::TempDir, Waiting) {
 }
 
 #[test]
-fn the_record_half_is_killed() {
+fn the_recorder_is_killed() {
     if skipped() {
         return;
     }
     let (_folder, waiting) = spinner();
     let asked = command(waiting.pid());
-    let mut half = Half::new(asked.terms);
+    let mut capture = CaptureProcess::new(asked.terms);
     let log = tempfile::tempfile().unwrap();
-    half.begin(asked.start, &log);
+    capture.begin(asked.start, &log);
     assert_eq!(waiting.run(), Some(0));
-    half.hang_up().unwrap();
+    capture.hang_up().unwrap();
     let events = events(log);
     let samples = events.iter().filter(|event| matches!(event, Event::Sample(_))).count();
     assert!(samples > 50, "{samples}");
@@ -76,7 +76,7 @@ fn the_disk_is_full() {
     };
     let (_folder, waiting) = spinner();
     let asked = command(waiting.pid()).with(|terms| terms.stack_copy = 65536);
-    let mut half = Half::new(asked.terms);
+    let mut capture = CaptureProcess::new(asked.terms);
     let mut log = File::options()
         .read(true)
         .write(true)
@@ -85,15 +85,15 @@ fn the_disk_is_full() {
         .unwrap();
     // Space for the header and little more.
     std::fs::write(small.0.path().join("filler"), vec![0x33; 40 << 10]).unwrap();
-    half.begin(asked.start, &log);
+    capture.begin(asked.start, &log);
     assert_eq!(waiting.run(), Some(0));
-    match half.next() {
+    match capture.next() {
         Reply::LogFailed(reason) => assert!(reason.contains("No space left"), "{reason}"),
         other => panic!("{other:?}"),
     }
-    half.send(&Request::Stop, None);
-    assert!(matches!(half.next(), Reply::Ended(ended) if ended.progress.lost > 0));
-    half.hang_up().unwrap();
+    capture.send(&Request::Stop, None);
+    assert!(matches!(capture.next(), Reply::Ended(ended) if ended.progress.lost > 0));
+    capture.hang_up().unwrap();
     log.seek(SeekFrom::Start(0)).unwrap();
     assert!(
         events(log)
@@ -103,10 +103,10 @@ fn the_disk_is_full() {
 }
 
 fn refused(terms: Terms, request: &Request, log: Option<&File>) -> String {
-    let mut half = Half::new(terms);
-    half.send(request, log);
-    let reply = half.next();
-    half.hang_up().unwrap();
+    let mut capture = CaptureProcess::new(terms);
+    capture.send(request, log);
+    let reply = capture.next();
+    capture.hang_up().unwrap();
     match reply {
         Reply::Refused(reason) => reason,
         other => panic!("{other:?}"),
@@ -114,7 +114,7 @@ fn refused(terms: Terms, request: &Request, log: Option<&File>) -> String {
 }
 
 #[test]
-fn requests_that_cannot_be_served_are_refused_in_words() {
+fn invalid_requests_are_rejected_with_a_reason() {
     let log = tempfile::tempfile().unwrap();
     let start = |asked: Asked, log| refused(asked.terms, &Request::Start(asked.start), log);
     let us = || running(&[std::process::id()]);

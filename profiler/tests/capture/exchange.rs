@@ -76,7 +76,7 @@ fn exec_by_another_thread_than_the_first() {
 
 /// On two CPUs the first thread is often still exiting when the other one continues under its tid.
 #[test]
-fn both_threads_keep_what_is_theirs_while_they_exchange_numbers() {
+fn both_threads_keep_their_counts_when_exchanging_ids() {
     const ROUNDS: usize = 200;
     if skipped() {
         return;
@@ -105,8 +105,8 @@ fn both_threads_keep_what_is_theirs_while_they_exchange_numbers() {
         assert_eq!(other.at.tid, exec.at.tid);
         for exit in exits {
             let counts = exit.faults.unwrap();
-            let told = counts.before + counts.seen + counts.lost + counts.filtered;
-            assert!(told <= exit.minor_faults + exit.major_faults, "{exit:?}");
+            let counted = counts.before + counts.seen + counts.lost + counts.filtered;
+            assert!(counted <= exit.minor_faults + exit.major_faults, "{exit:?}");
             kernels += exit.sum_exec_runtime;
         }
     }

@@ -236,18 +236,18 @@ fn check(source: FaultSource) {
     let others: Vec<_> = all.iter().filter(|fault| !as_wanted(fault)).collect();
     assert!(others.len() as u64 <= skipped, "{others:?}");
     assert_eq!(recording.exits().count(), 6);
-    let mut not_told = 0;
+    let mut not_recorded = 0;
     for exit in recording.exits() {
         let is_main = exit.at.tid == pid;
         // The kernel writes the arguments of exec into the new program's memory without an exception.
         let expected = i64::from(source != FaultSource::Fentry && is_main);
         let more = not_visible(exit).unwrap() - expected;
         assert!(more >= 0, "{exit:?}");
-        not_told += more.unsigned_abs();
+        not_recorded += more.unsigned_abs();
     }
     assert!(
-        not_told <= skipped,
-        "{not_told} faults are not recorded, {skipped} runs were skipped"
+        not_recorded <= skipped,
+        "{not_recorded} faults are not recorded, {skipped} runs were skipped"
     );
 }
 
@@ -257,7 +257,7 @@ fn the_program_builds() {
 }
 
 #[test]
-fn with_the_mapping_in_hand() {
+fn with_known_mappings() {
     check(FaultSource::Fentry);
 }
 
@@ -272,7 +272,7 @@ fn by_the_kernels_count_alone() {
 }
 
 #[test]
-fn what_is_not_asked_for_is_counted() {
+fn filtered_faults_are_counted() {
     if skipped() {
         return;
     }
@@ -294,11 +294,11 @@ fn what_is_not_asked_for_is_counted() {
             seen <= file && seen + skipped >= file,
             "{mode:?}: {seen}, {skipped} runs were skipped"
         );
-        let mut not_told = 0;
+        let mut not_recorded = 0;
         for exit in recording.exits().filter(|_| mode != FaultMode::Off) {
             let more = not_visible(exit).unwrap();
             assert!(more >= 0, "{exit:?}");
-            not_told += more.unsigned_abs().saturating_sub(1);
+            not_recorded += more.unsigned_abs().saturating_sub(1);
             // Threads that fault at once hold the lock of their mappings: whether such a fault is in a file is left to
             // the reader, and it is recorded.
             let undecided = faults(&recording)
@@ -311,8 +311,8 @@ fn what_is_not_asked_for_is_counted() {
             );
         }
         assert!(
-            not_told <= skipped,
-            "{mode:?}: {not_told} faults are not recorded, {skipped} runs were skipped"
+            not_recorded <= skipped,
+            "{mode:?}: {not_recorded} faults are not recorded, {skipped} runs were skipped"
         );
     }
 }

@@ -111,7 +111,7 @@ pub fn skipped() -> bool {
 }
 
 /// The recorder of a recording in progress.
-pub struct Half {
+pub struct CaptureProcess {
     link: Option<Link>,
     capture: JoinHandle<anyhow::Result<()>>,
     mapped: Vec<(Mapped, Option<OwnedFd>)>,
@@ -166,7 +166,7 @@ impl Asked {
     }
 }
 
-impl Half {
+impl CaptureProcess {
     /// Starts the privileged helper in a thread.
     pub fn new(terms: Terms) -> Self {
         let (ours, theirs) =
@@ -226,23 +226,23 @@ pub fn record(asked: Asked, action: impl FnOnce()) -> Recording {
 }
 
 /// Records while `action` runs, which may send requests.
-pub fn record_with(asked: Asked, action: impl FnOnce(&Half)) -> Recording {
+pub fn record_with(asked: Asked, action: impl FnOnce(&CaptureProcess)) -> Recording {
     let taken_before = taken();
-    let mut half = Half::new(asked.terms);
+    let mut process = CaptureProcess::new(asked.terms);
     let log = tempfile::tempfile().unwrap();
-    let header = half.begin(asked.start, &log);
-    action(&half);
-    half.send(&Request::Stop, None);
+    let header = process.begin(asked.start, &log);
+    action(&process);
+    process.send(&Request::Stop, None);
     let mut warnings = Vec::new();
     let ended = loop {
-        match half.next() {
+        match process.next() {
             Reply::Ended(ended) => break ended,
             Reply::Warning(warning) => warnings.push(warning),
             other => panic!("{other:?}"),
         }
     };
-    let mapped = std::mem::take(&mut half.mapped);
-    half.hang_up().unwrap();
+    let mapped = std::mem::take(&mut process.mapped);
+    process.hang_up().unwrap();
     Recording {
         header,
         ended,

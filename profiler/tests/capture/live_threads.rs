@@ -24,7 +24,7 @@ int main(void) {
 const TICK: u64 = 10_000_000;
 
 #[test]
-fn their_time_is_what_the_kernel_says() {
+fn their_time_matches_the_kernel() {
     if skipped() {
         return;
     }
@@ -117,7 +117,7 @@ int main(int count, char **words) {
 "#;
 
 #[test]
-fn the_pages_that_they_read_last_are_told_once() {
+fn their_last_read_pages_are_recorded_once() {
     if skipped() {
         return;
     }
@@ -140,7 +140,7 @@ fn the_pages_that_they_read_last_are_told_once() {
     waiting.0.wait().unwrap();
 
     let inode = std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&path).unwrap());
-    let told = recording.events.iter().filter_map(|event| match event {
+    let recorded = recording.events.iter().filter_map(|event| match event {
         Event::PagesRead(read) if read.file.inode == inode => Some(read),
         _ => None,
     });
@@ -150,10 +150,10 @@ fn the_pages_that_they_read_last_are_told_once() {
         let in_fault = read.in_fault;
         run.map(move |page| (page, in_fault, is_main)).collect::<Vec<_>>()
     };
-    let mut told: Vec<_> = told.flat_map(pages).collect();
-    told.sort_unstable();
+    let mut recorded: Vec<_> = recorded.flat_map(pages).collect();
+    recorded.sort_unstable();
     assert_eq!(
-        told,
+        recorded,
         [
             (3, true, true),
             (10, true, true),

@@ -41,7 +41,7 @@ int main(int argc, char **argv) {
 "#;
 
 #[test]
-fn a_running_process_with_its_threads_and_children_to_be() {
+fn a_running_process_with_threads_and_later_children() {
     if skipped() {
         return;
     }

@@ -69,7 +69,7 @@ fn deep(recording: &Recording) -> Vec<&Sample<'static>> {
 }
 
 #[test]
-fn as_much_as_there_is() {
+fn the_whole_stack_is_copied() {
     if skipped() {
         return;
     }
@@ -92,7 +92,7 @@ fn as_much_as_there_is() {
 }
 
 #[test]
-fn cut_at_the_limit() {
+fn truncated_at_the_limit() {
     if skipped() {
         return;
     }
@@ -130,7 +130,7 @@ fn stopped_at_the_end_of_a_mapping() {
 }
 
 #[test]
-fn none_is_copied_with_a_limit_of_zero() {
+fn no_stack_is_copied_with_a_limit_of_zero() {
     if skipped() {
         return;
     }

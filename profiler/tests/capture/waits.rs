@@ -19,14 +19,14 @@ const PROGRAM: &str = include_str!("waits.c");
 
 /// The program's report on a thread: its name, its tid, how often it was switched, and the ns that it waited by its
 /// own clock (the main thread for its child, the sleeper for its timeouts).
-struct Told {
+struct ThreadReport {
     name: String,
     tid: u32,
     switches: u64,
     waited: u64,
 }
 
-fn run(rounds: u32, off_cpu: OffCpu) -> Option<(Recording, Vec<Told>)> {
+fn run(rounds: u32, off_cpu: OffCpu) -> Option<(Recording, Vec<ThreadReport>)> {
     if skipped() {
         return None;
     }
@@ -38,17 +38,17 @@ fn run(rounds: u32, off_cpu: OffCpu) -> Option<(Recording, Vec<Told>)> {
         terms.off_cpu = off_cpu;
     });
     let recording = record(request, || assert_eq!(waiting.run(), Some(0)));
-    let told = std::fs::read_to_string(&list).unwrap();
-    let told = told.lines().map(|line| {
+    let reports = std::fs::read_to_string(&list).unwrap();
+    let reports = reports.lines().map(|line| {
         let words: Vec<&str> = line.split(' ').collect();
-        Told {
+        ThreadReport {
             name: words[0].to_owned(),
             tid: words[1].parse().unwrap(),
             switches: words[2].parse().unwrap(),
             waited: words[3].parse().unwrap(),
         }
     });
-    Some((recording, told.collect()))
+    Some((recording, reports.collect()))
 }
 
 fn waits(recording: &Recording, tid: u32) -> Vec<&Wait> {
@@ -82,7 +82,7 @@ fn missed(recording: &Recording) -> u64 {
 }
 
 /// On-CPU and off-CPU time add up to a thread's lifetime, within a thousandth.
-fn check_life(recording: &Recording, thread: &Told) {
+fn check_life(recording: &Recording, thread: &ThreadReport) {
     if missed(recording) > 0 {
         return; // the loss is counted, and one wait may have any length
     }
@@ -110,13 +110,13 @@ fn check_life(recording: &Recording, thread: &Told) {
 const LATE: u64 = 64;
 
 /// Recorded switches; the wait for its first CPU is not one.
-fn switches_seen(recording: &Recording, thread: &Told) -> u64 {
+fn switches_seen(recording: &Recording, thread: &ThreadReport) -> u64 {
     let all = waits(recording, thread.tid);
     let births = all.iter().filter(|wait| wait.flags & WAIT_BIRTH != 0).count() as u64;
     all.iter().map(|wait| u64::from(wait.count)).sum::<u64>() - births
 }
 
-fn check_count(recording: &Recording, thread: &Told) {
+fn check_count(recording: &Recording, thread: &ThreadReport) {
     let all = waits(recording, thread.tid);
     let seen = switches_seen(recording, thread);
     assert!(
@@ -135,13 +135,13 @@ fn check_count(recording: &Recording, thread: &Told) {
 }
 
 #[test]
-fn each_switch_is_told_and_lives_add_up() {
-    let Some((recording, told)) = run(200, OffCpu::default()) else {
+fn each_switch_is_recorded_and_lifetimes_add_up() {
+    let Some((recording, reports)) = run(200, OffCpu::default()) else {
         return;
     };
     assert_eq!(lost(&recording), 0);
-    assert_eq!(told.len(), 6);
-    for thread in &told {
+    assert_eq!(reports.len(), 6);
+    for thread in &reports {
         if thread.name != "main" {
             check_life(&recording, thread); // the first thread was a shell before that
         }
@@ -149,10 +149,10 @@ fn each_switch_is_told_and_lives_add_up() {
             check_count(&recording, thread);
         }
     }
-    check_sleeps(&recording, &told);
+    check_sleeps(&recording, &reports);
     // A thread woken through a futex has the other player as its waker. Which of the two waits is the scheduler's
     // choice.
-    let tid = |name: &str| told.iter().find(|thread| thread.name == name).unwrap().tid;
+    let tid = |name: &str| reports.iter().find(|thread| thread.name == name).unwrap().tid;
     let mut woken = 0;
     for (player, other) in [("ping", "pong"), ("pong", "ping")] {
         let futex = waits(&recording, tid(player))
@@ -178,15 +178,15 @@ fn each_switch_is_told_and_lives_add_up() {
         .filter(|wait| wait.call.is_some_and(|call| call.number == 0))
         .max_by_key(|wait| wait.off)
         .unwrap();
-    let waited = told.iter().find(|thread| thread.name == "main").unwrap().waited;
+    let waited = reports.iter().find(|thread| thread.name == "main").unwrap().waited;
     assert!((30_000_000..=waited).contains(&read.off), "{read:?} of {waited}");
     assert_eq!(read.call.unwrap().file.unwrap().mode & 0o170_000, 0o010_000, "{read:?}");
     assert_eq!(read.waker.unwrap().tid, tid("child"));
 }
 
 /// Five sleeps of 20 ms, which together are no longer than the program reports.
-fn check_sleeps(recording: &Recording, told: &[Told]) {
-    let sleeper = told.iter().find(|thread| thread.name == "sleeper").unwrap();
+fn check_sleeps(recording: &Recording, reports: &[ThreadReport]) {
+    let sleeper = reports.iter().find(|thread| thread.name == "sleeper").unwrap();
     let slept: Vec<_> = waits(recording, sleeper.tid)
         .into_iter()
         .filter(|wait| wait.flags & WAIT_PREEMPTED == 0 && wait.call.is_some_and(|call| is_sleep(call.number)))
@@ -209,15 +209,15 @@ fn check_sleeps(recording: &Recording, told: &[Told]) {
 }
 
 #[test]
-fn a_storm_is_summed_up_and_nothing_of_it_is_lost() {
-    let Some((recording, told)) = run(60_000, OffCpu::default()) else {
+fn a_storm_is_aggregated_without_loss() {
+    let Some((recording, reports)) = run(60_000, OffCpu::default()) else {
         return;
     };
     let lost = lost(&recording);
     // An emulated recorder may be overrun: then every missing wait must be counted.
     if lost > 0 {
         assert!(is_emulated(), "{lost} lost");
-        let all: Vec<&Told> = told.iter().filter(|thread| thread.name != "main").collect();
+        let all: Vec<&ThreadReport> = reports.iter().filter(|thread| thread.name != "main").collect();
         let seen: u64 = all.iter().map(|thread| switches_seen(&recording, thread)).sum();
         let switches: u64 = all.iter().map(|thread| thread.switches).sum();
         let counted = seen + lost + missed(&recording);
@@ -225,7 +225,7 @@ fn a_storm_is_summed_up_and_nothing_of_it_is_lost() {
         return;
     }
     for name in ["ping", "pong"] {
-        let thread = told.iter().find(|thread| thread.name == name).unwrap();
+        let thread = reports.iter().find(|thread| thread.name == name).unwrap();
         assert!(thread.switches > 50_000, "{name}: {}", thread.switches);
         check_count(&recording, thread);
         check_life(&recording, thread);
@@ -248,10 +248,10 @@ fn a_storm_is_summed_up_and_nothing_of_it_is_lost() {
 
 #[test]
 fn waits_that_are_too_short_are_only_counted() {
-    let Some((recording, told)) = run(500, OffCpu::AtLeast(10_000_000)) else {
+    let Some((recording, reports)) = run(500, OffCpu::AtLeast(10_000_000)) else {
         return;
     };
-    for thread in told.iter().filter(|thread| thread.name != "main") {
+    for thread in reports.iter().filter(|thread| thread.name != "main") {
         check_count(&recording, thread);
         check_life(&recording, thread);
         for wait in waits(&recording, thread.tid) {
@@ -264,7 +264,7 @@ fn waits_that_are_too_short_are_only_counted() {
 }
 
 #[test]
-fn without_waits_there_are_none() {
+fn no_waits_are_recorded_when_off() {
     let Some((recording, _)) = run(10, OffCpu::Off) else {
         return;
     };
@@ -297,8 +297,8 @@ fn perf_agrees() {
     let counts = std::fs::read_to_string(counts).unwrap();
     let line = counts.lines().find(|line| line.contains("context-switches")).unwrap();
     let perf: u64 = line.split(',').next().unwrap().parse().unwrap();
-    let told = std::fs::read_to_string(&list).unwrap();
-    let program = told
+    let reports = std::fs::read_to_string(&list).unwrap();
+    let program = reports
         .lines()
         .find_map(|line| line.strip_prefix("main ")?.split(' ').next()?.parse::<u32>().ok())
         .unwrap();

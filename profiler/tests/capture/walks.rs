@@ -17,7 +17,7 @@ use profiler_common::stack::{FLAG_IN_KERNEL, FLAG_WALK_COMPLETE};
 use profiler_common::unwind::WalkEnd;
 use symbols::elf::ElfFile;
 
-use crate::harness::{Half, Recording, Waiting, command, record_with, skipped};
+use crate::harness::{CaptureProcess, Recording, Waiting, command, record_with, skipped};
 use crate::program::Program;
 
 /// Addresses of programs without position independence.
@@ -43,18 +43,22 @@ fn table(path: &Path, elf: &ElfFile) -> File {
 }
 
 /// Sends the table of the file at `path` as that of `file`.
-fn send(half: &Half, file: FileId, path: &Path, lie: Option<Vec<Segment>>) {
+fn send(capture: &CaptureProcess, file: FileId, path: &Path, lie: Option<Vec<Segment>>) {
     let elf = ElfFile::open(File::open(path).unwrap()).unwrap();
     let of = TableOf {
         file: Some(file),
         name: path.display().to_string(),
         segments: lie.unwrap_or_else(|| segments(&elf)),
     };
-    half.send(&Request::Table(of), Some(&table(path, &elf)));
+    capture.send(&Request::Table(of), Some(&table(path, &elf)));
 }
 
 /// Records a program; sends its tables before it runs, except those that `prepare` handles.
-fn run(program: &Program, arguments: &[&str], prepare: impl Fn(&Half, FileId, &Path) -> bool) -> (Recording, u32) {
+fn run(
+    program: &Program,
+    arguments: &[&str],
+    prepare: impl Fn(&CaptureProcess, FileId, &Path) -> bool,
+) -> (Recording, u32) {
     let code = program.code();
     assert!(code.len() >= 3, "{code:?}");
     let waiting = Waiting::new(&program.path, arguments);
@@ -62,10 +66,10 @@ fn run(program: &Program, arguments: &[&str], prepare: impl Fn(&Half, FileId, &P
     let request = command(pid).with(|terms| {
         terms.stack_copy = 0;
     });
-    let recording = record_with(request, |half| {
+    let recording = record_with(request, |capture| {
         for (file, path) in &code {
-            if !prepare(half, *file, path) {
-                send(half, *file, path, None);
+            if !prepare(capture, *file, path) {
+                send(capture, *file, path, None);
             }
         }
         assert_eq!(waiting.run(), Some(0));
@@ -165,7 +169,7 @@ fn a_recursion_has_exactly_its_frames() {
 }
 
 #[test]
-fn of_a_deeper_stack_the_leaf_part_is_kept() {
+fn the_leaf_part_of_a_deep_stack_is_kept() {
     if skipped() {
         return;
     }
@@ -191,7 +195,7 @@ fn of_a_deeper_stack_the_leaf_part_is_kept() {
 /// A walk may reuse the outer part of the previous one if it is the same: here, inner and outer frames are at the
 /// addresses of earlier ones.
 #[test]
-fn stacks_that_differ_far_outside_are_told_apart() {
+fn stacks_that_differ_in_outer_frames_are_distinct() {
     if skipped() {
         return;
     }
@@ -302,7 +306,7 @@ fn after_exec_the_old_mappings_are_gone() {
 }
 
 #[test]
-fn tables_that_lie_harm_nobody() {
+fn false_tables_do_no_harm() {
     if skipped() {
         return;
     }
@@ -328,11 +332,11 @@ fn tables_that_lie_harm_nobody() {
         (Some(vec![segment(0, 0, 1); 65]), &program.path),
     ];
     for (lie, (segments, of)) in lies.into_iter().enumerate() {
-        let (recording, pid) = run(&program, &["burn", "20"], |half, file, path| {
+        let (recording, pid) = run(&program, &["burn", "20"], |capture, file, path| {
             let is_ours = path == program.path;
             if is_ours {
-                send(half, file, of, segments.clone());
-                half.send(
+                send(capture, file, of, segments.clone());
+                capture.send(
                     &Request::Table(TableOf {
                         file: None,
                         name: "none".to_owned(),
@@ -340,7 +344,7 @@ fn tables_that_lie_harm_nobody() {
                     }),
                     None,
                 );
-                half.send(&Request::NoTable(FileId::default()), None);
+                capture.send(&Request::NoTable(FileId::default()), None);
             }
             is_ours
         });

@@ -41,7 +41,7 @@ fn verdict<'a>(judgement: &'a Judgement, what: &str) -> &'a Verdict {
 }
 
 #[test]
-fn a_figure_is_over_from_one_on() {
+fn a_metric_exceeds_its_limit_by_one() {
     let judgement = judged(BUDGET, &recording(), None);
     for (what, expected) in [
         ("faults", Verdict::Within),
@@ -79,7 +79,7 @@ fn the_storm_is_in_the_first_lines() {
 }
 
 #[test]
-fn a_figure_that_is_not_known_is_over_only_if_what_is_known_is() {
+fn an_unknown_metric_fails_only_if_its_known_part_does() {
     let mut made = recording();
     made.tables.recording.folded_requests = vec![fact::FoldedRequests {
         device: fact::DeviceId(0),
@@ -120,7 +120,7 @@ fn a_baseline_allows_a_little_more() {
 }
 
 #[test]
-fn of_several_runs_the_median_counts() {
+fn the_median_of_several_runs_counts() {
     let budget = Budget::parse("[total]\nfaults = 100").unwrap();
     let (calm, storm) = (recording(), storm());
     let over = |made: &[&Made]| judge(&budget, &runs(made), None).over().count();
@@ -128,7 +128,7 @@ fn of_several_runs_the_median_counts() {
 }
 
 #[test]
-fn ci_is_told_each_row_once() {
+fn each_row_is_reported_to_ci_once() {
     let judgement = judged(BUDGET, &storm(), None);
     let annotations = written(|out| github::write(out, &judgement, Some("ci/a,b.toml")));
     let lines: Vec<&str> = annotations.lines().collect();

@@ -1,7 +1,7 @@
 //! Comparisons: changes are found by name, and noise is not reported as a change.
 
 use crate::made::{LOAD, MAIN, Made, fault, recording};
-use crate::subcommand::{OTHERS, log, told};
+use crate::subcommand::{OTHERS, log, run_expecting};
 use profiler::fact::fault::FaultClass;
 use profiler::report::diff::{Diff, Verdict, text};
 use profiler::report::metrics::{By, Metric, Runs};
@@ -31,7 +31,7 @@ fn verdict(diff: &Diff, name: &str, metric: Metric) -> Verdict {
 }
 
 #[test]
-fn a_storm_is_found_by_name_and_noise_is_none() {
+fn a_storm_is_found_by_name_and_noise_is_not() {
     let diff = Diff::new(&set(0..5, 0), &set(5..10, 300));
     let storm = diff.by(By::Function).next().unwrap();
     assert_eq!(
@@ -65,26 +65,26 @@ fn a_storm_is_found_by_name_and_noise_is_none() {
 #[test]
 fn nothing_changed_between_runs_of_the_same() {
     let diff = Diff::new(&set(0..6, 50), &set(6..12, 50));
-    assert!(diff.can_tell);
+    assert!(diff.has_enough_runs);
     assert_eq!(diff.changed().count(), 0);
 }
 
 #[test]
-fn few_runs_do_not_pretend_to_know() {
+fn few_runs_are_inconclusive() {
     let diff = Diff::new(&set(0..1, 0), &set(5..6, 300));
-    assert!(!diff.can_tell && diff.rows.iter().all(|row| row.verdict == Verdict::Untold));
+    assert!(!diff.has_enough_runs && diff.rows.iter().all(|row| row.verdict == Verdict::TooFewRuns));
     assert_eq!(diff.by(By::Function).next().unwrap().place.name(), "main (demo)");
-    assert!(!Diff::new(&set(0..3, 0), &set(3..6, 300)).can_tell);
+    assert!(!Diff::new(&set(0..3, 0), &set(3..6, 300)).has_enough_runs);
     let four = Diff::new(&set(0..4, 0), &set(4..8, 300));
     let storm = four
         .by(By::Function)
         .find(|row| row.metric == Metric::CowPages)
         .unwrap();
-    assert!(four.can_tell && storm.verdict != Verdict::Noise, "{storm:?}");
+    assert!(four.has_enough_runs && storm.verdict != Verdict::Noise, "{storm:?}");
 }
 
 #[test]
-fn the_verb_compares_files_sets_and_folders() {
+fn the_subcommand_compares_files_sets_and_folders() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path();
     for (name, reads) in [
@@ -99,13 +99,13 @@ fn the_verb_compares_files_sets_and_folders() {
     ] {
         log(&place.join(name), reads);
     }
-    let (out, _) = told(place, 0, &["diff", "a.1", "b.1"]);
+    let (out, _) = run_expecting(place, 0, &["diff", "a.1", "b.1"]);
     assert!(
         out.contains("one run each: not enough to distinguish") && out.contains("bytes read"),
         "{out}"
     );
     let sets = ["diff", "a.1", "a.2", "a.3", "a.4", "--to", "b.1", "b.2", "b.3", "b.4"];
-    let (json, _) = told(place, 0, &[&sets[..], &["--json"]].concat());
+    let (json, _) = run_expecting(place, 0, &[&sets[..], &["--json"]].concat());
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let rows = json["rows"].as_array().unwrap();
     let read = rows
@@ -129,7 +129,7 @@ fn the_verb_compares_files_sets_and_folders() {
         (&["diff", "a.1", "a.2", "b.1"], "`--to` between"),
         (&["diff", "a.1", "none"], "cannot read none"),
     ] {
-        assert!(told(place, 1, arguments).1.contains(part));
+        assert!(run_expecting(place, 1, arguments).1.contains(part));
     }
 }
 
@@ -143,12 +143,12 @@ fn the_difference_is_a_profile_with_negative_weights() {
         .replace("[1500,500]", "[500,2500]")
         .replace("[16,32]", "[160,320]");
     std::fs::write(place.join("b.json"), after).unwrap();
-    told(
+    run_expecting(
         place,
         0,
         &["diff", "a.json", "b.json", "--profile", "difference.json.gz"],
     );
-    told(place, 0, &["lint", "difference.json.gz"]);
+    run_expecting(place, 0, &["lint", "difference.json.gz"]);
     let packed = std::fs::File::open(place.join("difference.json.gz")).unwrap();
     let profile: serde_json::Value = serde_json::from_reader(flate2::read::GzDecoder::new(packed)).unwrap();
     let samples = &profile["threads"][0]["samples"];

@@ -9,16 +9,16 @@ use profiler::report::metrics::{By, Metric, Metrics};
 const MS: u64 = 1_000_000;
 
 /// The known part of a metric, and whether it is complete.
-fn figure(metrics: &Metrics, by: By, pattern: &str, key: &str) -> (u64, bool) {
-    let (_, figure) = metrics.sum(by, pattern, Metric::of_key(key).unwrap());
-    (figure.at_least, figure.unknown.is_none())
+fn value_of(metrics: &Metrics, by: By, pattern: &str, key: &str) -> (u64, bool) {
+    let (_, value) = metrics.sum(by, pattern, Metric::of_key(key).unwrap());
+    (value.at_least, value.unknown.is_none())
 }
 
 #[track_caller]
-fn expect(metrics: &Metrics, by: By, pattern: &str, figures: &[(&str, u64)]) {
-    for (key, value) in figures {
+fn expect(metrics: &Metrics, by: By, pattern: &str, values: &[(&str, u64)]) {
+    for (key, value) in values {
         assert_eq!(
-            figure(metrics, by, pattern, key),
+            value_of(metrics, by, pattern, key),
             (*value, true),
             "{} {pattern}: {key}",
             by.name()
@@ -27,7 +27,7 @@ fn expect(metrics: &Metrics, by: By, pattern: &str, figures: &[(&str, u64)]) {
 }
 
 #[test]
-fn totals_are_sums_of_what_succeeded_and_was_asked_for_by_recorded_threads() {
+fn totals_count_successful_events_of_recorded_threads() {
     let metrics = recording().metrics();
     let total = [
         ("wall_ms", 900 * MS),
@@ -49,7 +49,7 @@ fn totals_are_sums_of_what_succeeded_and_was_asked_for_by_recorded_threads() {
 }
 
 #[test]
-fn parts_are_told_by_name() {
+fn parts_are_listed_by_name() {
     let metrics = recording().metrics();
     let of_file = [
         ("faults", 4),
@@ -173,7 +173,7 @@ fn why(made: &Made, by: By, key: &str) -> Option<String> {
 }
 
 #[test]
-fn what_was_not_recorded_is_unknown_with_the_reason_and_never_nothing() {
+fn unrecorded_metrics_are_unknown_with_a_reason() {
     let made = without("fault", Some("EPERM"));
     for key in [
         "faults",
@@ -208,7 +208,7 @@ fn what_was_not_recorded_is_unknown_with_the_reason_and_never_nothing() {
 }
 
 #[test]
-fn what_the_profile_folded_is_in_totals_and_unknown_by_file() {
+fn folded_events_are_in_totals_but_unknown_by_file() {
     let mut made = recording();
     let recording = &mut made.tables.recording;
     recording.folded_faults = vec![FoldedFaults {
@@ -249,13 +249,13 @@ fn what_the_profile_folded_is_in_totals_and_unknown_by_file() {
         (By::Total, "bytes_read", 16384),
         (By::Total, "relocated_pages", 1),
     ] {
-        assert_eq!(figure(&metrics, by, "*", key), (at_least, false), "{key}");
+        assert_eq!(value_of(&metrics, by, "*", key), (at_least, false), "{key}");
         assert!(why(&made, by, key).unwrap().contains("--keep-events"));
     }
 }
 
 #[test]
-fn faults_that_were_left_out_make_all_but_the_major_ones_unknown() {
+fn omitted_faults_leave_only_major_ones_known() {
     let mut made = recording();
     let thread = &mut made.tables.threads[0];
     (thread.minor_faults, thread.major_faults) = (Some(40), Some(1));
@@ -274,7 +274,7 @@ fn faults_that_were_left_out_make_all_but_the_major_ones_unknown() {
 }
 
 #[test]
-fn a_loss_is_told_before_anybody_believes_the_figures() {
+fn losses_are_reported_with_the_metrics() {
     let mut made = recording();
     made.tables.recording.losses = vec![("ring full: faults".into(), 12)];
     assert!(made.metrics().warnings[0].contains("lost: 12 ring full: faults"));

@@ -168,7 +168,7 @@ fn has(tool: &str) -> bool {
 }
 
 #[test]
-fn preload_s_page() {
+fn the_preload_page() {
     needs_capture!();
     let kitchen = Kitchen::new();
     kitchen.cook("docs/preload.md");
@@ -176,7 +176,7 @@ fn preload_s_page() {
 }
 
 #[test]
-fn order_s_page() {
+fn the_order_page() {
     needs_capture!();
     if !has("ld.lld") {
         return;
@@ -189,7 +189,7 @@ fn order_s_page() {
 }
 
 #[test]
-fn smaps_page() {
+fn the_smaps_page() {
     needs_capture!();
     let kitchen = Kitchen::new();
     kitchen.recorded("profile.json.gz");
@@ -197,7 +197,7 @@ fn smaps_page() {
 }
 
 #[test]
-fn check_s_page() {
+fn the_check_page() {
     needs_capture!();
     let kitchen = Kitchen::new();
     kitchen.recorded("profile.json.gz new.events old.events");
@@ -209,7 +209,7 @@ fn check_s_page() {
 }
 
 #[test]
-fn diff_s_page() {
+fn the_diff_page() {
     needs_capture!();
     let kitchen = Kitchen::new();
     kitchen.recorded("old.json.gz new.json.gz old.1.json.gz new.1.json.gz");
@@ -219,7 +219,7 @@ fn diff_s_page() {
 }
 
 #[test]
-fn export_s_page() {
+fn the_export_page() {
     needs_capture!();
     let kitchen = Kitchen::new();
     if !has("inferno-flamegraph") {
@@ -241,7 +241,7 @@ fn recipes(page: &str) -> Vec<String> {
 }
 
 #[test]
-fn readme_s_recipes() {
+fn the_readme_recipes() {
     needs_capture!();
     let kitchen = Kitchen::new();
     kitchen.recorded("profile.json.gz old.json.gz new.json.gz");

@@ -168,7 +168,7 @@ fn findings_are_named_in_the_first_lines() {
 }
 
 #[test]
-fn figures_are_those_of_the_other_verbs() {
+fn metrics_match_the_other_subcommands() {
     needs_capture!();
     let scratch = scratch();
     let outcome = Ngmi::record()
@@ -224,7 +224,7 @@ fn runs(arguments: &[&str], program: &str) -> Outcome {
 }
 
 #[test]
-fn runs_are_summed_up() {
+fn runs_are_summarized() {
     needs_capture!();
     let outcome = runs(&["--json", "--cold"], "exit 0");
     outcome.expect_code(0);
@@ -252,7 +252,7 @@ fn runs_are_summed_up() {
 }
 
 #[test]
-fn a_command_that_fails_ends_the_runs_unless_told_otherwise() {
+fn a_failing_command_ends_the_runs_by_default() {
     needs_capture!();
     let outcome = runs(&[], "exit 3");
     outcome.expect_code(3);
@@ -279,7 +279,7 @@ fn a_command_that_fails_ends_the_runs_unless_told_otherwise() {
 }
 
 #[test]
-fn an_interruption_ends_all_and_sums_up_what_there_is() {
+fn an_interrupt_ends_and_summarizes_the_runs() {
     needs_capture!();
     // The first run ends at once, the second waits to be interrupted.
     let scratch = scratch();

@@ -53,7 +53,7 @@ pub fn ngmi(folder: &Path, arguments: &[&str]) -> Output {
 
 /// Standard output and standard error, after a check of the exit status.
 #[track_caller]
-pub fn told(folder: &Path, code: i32, arguments: &[&str]) -> (String, String) {
+pub fn run_expecting(folder: &Path, code: i32, arguments: &[&str]) -> (String, String) {
     let output = ngmi(folder, arguments);
     let text = |bytes| String::from_utf8(bytes).unwrap();
     let (out, error) = (text(output.stdout), text(output.stderr));
@@ -70,9 +70,9 @@ fn folder(budget: &str) -> tempfile::TempDir {
 }
 
 #[test]
-fn the_exit_status_tells_ci_what_it_is_about() {
+fn the_exit_status_gives_the_kind_of_failure() {
     let folder = folder("[total]\nbytes_read = 409600\n");
-    let check = |code, more: &[&str]| told(folder.path(), code, &[&["check", "new.events"], more].concat());
+    let check = |code, more: &[&str]| run_expecting(folder.path(), code, &[&["check", "new.events"], more].concat());
     let budget = ["--budget", "budget.toml"];
     assert_eq!(check(0, &budget).0, "budgets: 0 over, 1 within\n");
     std::fs::write(folder.path().join("budget.toml"), "[total]\nbytes_read = 409599\n").unwrap();
@@ -106,10 +106,10 @@ fn the_exit_status_tells_ci_what_it_is_about() {
 }
 
 #[test]
-fn bad_input_is_told_with_the_file_and_the_remedy() {
+fn invalid_input_is_reported_with_file_and_remedy() {
     let folder = folder("[total]\nfault = 1\n[file.x]\nwall_ms = 2\n");
     let wrong = |arguments: &[&str], parts: &[&str]| {
-        let (_, error) = told(folder.path(), 2, &[&["check"], arguments].concat());
+        let (_, error) = run_expecting(folder.path(), 2, &[&["check"], arguments].concat());
         assert!(parts.iter().all(|part| error.contains(part)), "{error}");
     };
     let budget = ["new.events", "--budget", "budget.toml"];
@@ -151,17 +151,17 @@ pub const OTHERS: &str = r#"{"meta":{"interval":1,"preprocessedProfileVersion":4
     "stackTable":{"prefix":[null,0],"frame":[0,1]}}]}"#;
 
 #[test]
-fn another_program_s_profile_is_judged_by_its_cpu_time() {
+fn foreign_profiles_are_checked_by_cpu_time() {
     let folder = folder("[total]\ncpu_ms = 2\n[function.hot]\ncpu_ms = 1\n[thread.t]\ncpu_ms = 9\n");
     std::fs::write(folder.path().join("other.json"), OTHERS).unwrap();
     let budget = ["check", "other.json", "--budget", "budget.toml"];
-    let (out, _) = told(folder.path(), 1, &budget);
+    let (out, _) = run_expecting(folder.path(), 1, &budget);
     assert!(
         out.contains("function hot: cpu") && out.contains("1 over, 2 within"),
         "{out}"
     );
     std::fs::write(folder.path().join("budget.toml"), "[total]\nfaults = 1\n").unwrap();
-    let (out, _) = told(folder.path(), 2, &budget);
+    let (out, _) = run_expecting(folder.path(), 2, &budget);
     assert!(
         out.contains("written by samply") && out.contains("record with ngmi"),
         "{out}"
@@ -169,7 +169,7 @@ fn another_program_s_profile_is_judged_by_its_cpu_time() {
 }
 
 #[test]
-fn of_another_program_s_profile_each_verb_says_what_is_missing_and_does_the_rest() {
+fn subcommands_name_what_foreign_profiles_lack() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     std::fs::write(path.join("other.json"), OTHERS).unwrap();
@@ -183,7 +183,7 @@ fn of_another_program_s_profile_each_verb_says_what_is_missing_and_does_the_rest
         &["preload", "other.json", "-o", "list"],
         &["trim", "other.json", "--to", "1", "-o", "part.json.gz"],
     ] {
-        let (out, error) = told(path, 1, arguments);
+        let (out, error) = run_expecting(path, 1, arguments);
         assert!(
             error.contains("not written by ngmi") && out.is_empty(),
             "{arguments:?}: {error}"
@@ -195,13 +195,13 @@ fn of_another_program_s_profile_each_verb_says_what_is_missing_and_does_the_rest
         .collect();
     assert_eq!(left.len(), 2, "{left:?}");
     // The CPU samples are present: they are compared, and show which functions ran.
-    let (out, _) = told(path, 0, &["diff", "other.json", "slower.json"]);
+    let (out, _) = run_expecting(path, 0, &["diff", "other.json", "slower.json"]);
     let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         words.contains("hot cpu") && words.contains("written by samply"),
         "{out}"
     );
-    let (_, error) = told(path, 1, &["order", "other.json", "--file", "nothing"]);
+    let (_, error) = run_expecting(path, 1, &["order", "other.json", "--file", "nothing"]);
     assert!(
         error.contains("no file of the recording is called `nothing`"),
         "{error}"

@@ -27,7 +27,7 @@ impl Drop for Sleeper {
 }
 
 #[test]
-fn only_programs_that_hand_over_are_said_to_have_done_so() {
+fn only_programs_that_hand_over_get_advice() {
     needs_capture!();
     // Another shell is running: the one below.
     let ngmi = Ngmi::record().program("bash", ["-c", "true"]);
@@ -46,7 +46,7 @@ fn only_programs_that_hand_over_are_said_to_have_done_so() {
 }
 
 #[test]
-fn a_daemon_that_forks_away_is_named_with_how_to_record_it() {
+fn a_forked_daemon_is_named_with_advice() {
     needs_capture!();
     let burn = Oracle::c("burn");
     let script = "\"$0\" 60000 > /dev/null 2>&1 & echo $!";
@@ -87,9 +87,9 @@ fn root_leaves_nothing_in_another_users_home() {
 }
 
 #[test]
-fn a_profile_does_not_go_to_standard_output() {
-    for verb in ["record", "convert", "trim"] {
-        let outcome = Ngmi::subcommand(verb).args(["-o", "-"]).run();
+fn a_profile_is_not_written_to_standard_output() {
+    for subcommand in ["record", "convert", "trim"] {
+        let outcome = Ngmi::subcommand(subcommand).args(["-o", "-"]).run();
         outcome.expect_code(2);
         assert!(outcome.stderr.contains("name a file (`./-`"), "{}", outcome.stderr);
         outcome.expect_files(&[]);

@@ -74,7 +74,7 @@ fn check_profile(outcome: &Outcome) {
 }
 
 #[test]
-fn of_a_process_that_runs_already() {
+fn an_already_running_process() {
     needs_capture!();
     let busy = Busy::start();
     let pid = busy.child.id();

@@ -87,7 +87,7 @@ fn vfork_and_exec() {
 }
 
 #[test]
-fn exec_from_a_thread_that_does_not_lead() {
+fn exec_from_a_non_leader_thread() {
     needs_capture!();
     let (outcome, profile) = record("thread");
     let burn = burned(&outcome, &profile);

@@ -69,7 +69,7 @@ fn a_file_among_the_arguments_is_cold_or_warm_when_the_program_starts() {
 }
 
 #[test]
-fn what_can_not_be_done_is_refused_before_anything_runs() {
+fn impossible_requests_are_rejected_before_the_command_runs() {
     needs_capture!();
     for (arguments, words) in [
         (

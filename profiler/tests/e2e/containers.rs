@@ -17,7 +17,7 @@ fn in_a_namespace(name: &str, script: &str) {
 }
 
 #[test]
-fn a_file_that_only_the_container_sees() {
+fn a_file_visible_only_in_the_container() {
     needs_capture!();
     in_a_namespace(
         "inside",

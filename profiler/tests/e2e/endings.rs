@@ -28,7 +28,7 @@ fn end(pid: u32) {
 }
 
 #[test]
-fn the_commands_status_is_ours() {
+fn the_exit_status_is_the_commands() {
     needs_capture!();
     let burn = Oracle::c("burn");
     for (argument, code) in [("0", 0), ("7", 7), ("255", 255), ("-15", 143), ("-9", 137)] {
@@ -130,8 +130,8 @@ fn the_second_interrupt_keeps_the_log_and_names_it() {
 fn a_killed_recorder_leaves_a_log_that_converts() {
     needs_capture!();
     let (running, burn) = under_way(Ngmi::record(), "30000");
-    let halves = procfs::descendants(running.pid().as_raw().unsigned_abs());
-    let capture: Vec<u32> = halves
+    let children = procfs::descendants(running.pid().as_raw().unsigned_abs());
+    let capture: Vec<u32> = children
         .into_iter()
         .filter(|&pid| procfs::command_line(pid).iter().any(|word| word == "__capture"))
         .collect();

@@ -6,7 +6,7 @@ use crate::harness::{Ngmi, Oracle};
 
 /// Unsupported programs are reported as such.
 #[test]
-fn stacks_of_32_bit_programs_say_why_they_are_cut() {
+fn stacks_of_32_bit_programs_have_a_truncation_reason() {
     needs_capture!();
     let Some(program) = Oracle::c_32_bit("burn") else {
         crate::harness::skip::skip("gcc has no libraries for -m32");
@@ -26,7 +26,7 @@ fn stacks_of_32_bit_programs_say_why_they_are_cut() {
 
 /// musl has no unwind information, but the callers of `main` and of thread functions are known.
 #[test]
-fn programs_with_musl_have_whole_stacks() {
+fn programs_with_musl_have_full_stacks() {
     needs_capture!();
     for flags in [&[][..], &["-static"], &["-static-pie"]] {
         let (Some(burn), Some(threads)) = (Oracle::musl("burn", flags), Oracle::musl("threads", flags)) else {

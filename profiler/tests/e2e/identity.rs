@@ -13,12 +13,12 @@ use crate::harness::{Ngmi, Oracle, ngmi};
 const NOBODY: u32 = 65534;
 
 /// A run in a folder that belongs to the user `nobody`.
-fn nobodys(ngmi: Ngmi) -> Ngmi {
+fn owned_by_nobody(ngmi: Ngmi) -> Ngmi {
     chown(ngmi.dir(), Some(NOBODY), Some(NOBODY)).unwrap();
     ngmi
 }
 
-fn expect_nobodys_profile(outcome: &crate::harness::Outcome) {
+fn expect_profile_of_nobody(outcome: &crate::harness::Outcome) {
     use std::os::unix::fs::MetadataExt as _;
     outcome.expect_code(0);
     assert!(
@@ -36,10 +36,10 @@ const SCRIPT: &str = "id -u; id -G; ./burn 500; echo display=$DISPLAY";
 #[test]
 fn root_runs_the_program_as_the_user_it_names() {
     needs_capture!();
-    let ngmi = nobodys(Ngmi::record().args(["--user", "nobody"]));
+    let ngmi = owned_by_nobody(Ngmi::record().args(["--user", "nobody"]));
     Oracle::c("burn").copied(&ngmi.dir().join("burn"));
     let outcome = ngmi.program("sh", ["-c", SCRIPT]).run();
-    expect_nobodys_profile(&outcome);
+    expect_profile_of_nobody(&outcome);
     assert!(
         !outcome
             .stdout
@@ -54,12 +54,12 @@ fn root_runs_the_program_as_the_user_it_names() {
 }
 
 #[test]
-fn under_sudo_the_program_is_the_persons() {
+fn under_sudo_the_program_runs_as_the_user() {
     needs_capture!();
-    let ngmi = nobodys(Ngmi::record_as_sudo(NOBODY));
+    let ngmi = owned_by_nobody(Ngmi::record_as_sudo(NOBODY));
     Oracle::c("burn").copied(&ngmi.dir().join("burn"));
     let outcome = ngmi.program("sh", ["-c", SCRIPT]).run();
-    expect_nobodys_profile(&outcome);
+    expect_profile_of_nobody(&outcome);
 }
 
 /// A command line of `ngmi` for an unprivileged user: the binary in an accessible place, and `path` as the only PATH.
@@ -81,7 +81,7 @@ fn as_nobody(dir: &std::path::Path, path: &std::ffi::OsStr) -> Command {
 }
 
 #[test]
-fn without_a_way_to_privilege_it_says_what_to_type() {
+fn without_privileges_the_remedy_is_printed() {
     needs_capture!();
     let dir = tempfile::tempdir().unwrap();
     let output = as_nobody(dir.path(), "/nonexistent".as_ref())
@@ -99,7 +99,7 @@ fn without_a_way_to_privilege_it_says_what_to_type() {
 }
 
 #[test]
-fn an_ordinary_user_gets_the_privileged_half_through_sudo() {
+fn an_ordinary_user_starts_the_privileged_helper_through_sudo() {
     needs_capture!();
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path();

@@ -29,7 +29,7 @@ fn expect_phase(thread: &Thread, phase: &str, function: &str, module: &str, othe
 }
 
 #[test]
-fn a_library_that_takes_anothers_place() {
+fn a_library_mapped_over_another() {
     needs_capture!();
     let (a, b) = (
         Oracle::library("swapped.c", "spin_in_a"),
@@ -85,7 +85,7 @@ fn a_program_that_is_replaced_while_it_runs() {
 
 /// Like `configure`, runs one program after another under the same name and, on most file systems, the same inode number.
 #[test]
-fn programs_that_follow_one_another_in_one_place() {
+fn programs_that_replace_one_another_by_exec() {
     needs_capture!();
     let script = r#"for program; do cp "$program" conftest; ./conftest 500; rm conftest; done"#;
     let (burn, split) = (Oracle::c("burn"), Oracle::c("split"));
@@ -128,7 +128,7 @@ fn a_program_without_a_file() {
 }
 
 #[test]
-fn a_path_of_spaces_newlines_and_no_utf_8() {
+fn a_path_of_spaces_newlines_and_invalid_utf_8() {
     needs_capture!();
     let ngmi = Ngmi::record();
     let folder = ngmi.dir().join("a folder\nwith");
@@ -141,7 +141,7 @@ fn a_path_of_spaces_newlines_and_no_utf_8() {
 }
 
 #[test]
-fn a_thread_name_of_newlines_escapes_and_no_utf_8() {
+fn a_thread_name_of_newlines_escapes_and_invalid_utf_8() {
     needs_capture!();
     let burn = Oracle::c("burn");
     let outcome = Ngmi::record()
@@ -159,24 +159,24 @@ fn a_thread_name_of_newlines_escapes_and_no_utf_8() {
 }
 
 #[test]
-fn half_an_elf_file() {
+fn a_truncated_elf_file() {
     needs_capture!();
     let ngmi = Ngmi::record();
     let whole = Oracle::library("pure.c", "pure_spin");
     let bytes = std::fs::read(&whole.path).unwrap();
-    let half = ngmi.dir().join("half.so");
-    std::fs::write(&half, &bytes[..bytes.len() / 2]).unwrap();
+    let truncated = ngmi.dir().join("half.so");
+    std::fs::write(&truncated, &bytes[..bytes.len() / 2]).unwrap();
     let outcome = ngmi
         .program(
             Oracle::c("rawcode"),
-            [half.as_os_str(), whole.address_of("pure_spin").as_ref()],
+            [truncated.as_os_str(), whole.address_of("pure_spin").as_ref()],
         )
         .run();
     expect_raw_code(&outcome.profile(), "half.so", &["pure_spin"]);
 }
 
 #[test]
-fn code_in_a_file_that_is_no_elf() {
+fn code_in_a_file_that_is_not_elf() {
     needs_capture!();
     let ngmi = Ngmi::record();
     let whole = Oracle::library("pure.c", "pure_spin");

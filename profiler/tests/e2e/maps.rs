@@ -84,7 +84,7 @@ fn build_id_of(path: &Path) -> String {
 }
 
 #[test]
-fn a_name_can_not_write_to_the_terminal() {
+fn names_cannot_write_terminal_escapes() {
     let sleeper = Sleeper::named("a\nb\x1b[2J\u{202e}c");
     let outcome = sleeper.maps(&[]);
     outcome.expect_code(0);
@@ -153,7 +153,7 @@ fn both_ways_print_the_same() {
 }
 
 #[test]
-fn what_has_no_mappings_is_told_apart() {
+fn processes_without_mappings_are_distinguished() {
     let mut child = Command::new("true").spawn().unwrap();
     let pid = child.id().to_string();
     let stat = format!("/proc/{pid}/stat");
@@ -181,7 +181,7 @@ fn what_has_no_mappings_is_told_apart() {
 }
 
 #[test]
-fn another_persons_process_asks_for_sudo() {
+fn another_users_process_needs_sudo() {
     if !nix::unistd::geteuid().is_root() {
         crate::harness::skip::skip("not root: cannot switch to another user");
         return;

@@ -31,7 +31,7 @@ fn a_programs_own_markers_are_in_the_profile() {
 }
 
 #[test]
-fn a_value_that_the_person_set_wins() {
+fn a_user_set_value_wins() {
     needs_capture!();
     let ngmi = Ngmi::record();
     let own = ngmi.dir().join("own");

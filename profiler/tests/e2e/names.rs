@@ -151,7 +151,7 @@ fn cpp_names_are_demangled() {
 }
 
 #[test]
-fn the_kernel_is_named_and_its_place_is_not_told() {
+fn kernel_symbols_are_named_without_addresses() {
     needs_capture!();
     let outcome = Ngmi::record()
         .program("dd", ["if=/dev/zero", "of=/dev/null", "bs=64k", "count=100000"])
@@ -184,7 +184,7 @@ fn a_file_that_is_really_called_deleted_has_its_names() {
 }
 
 #[test]
-fn labels_without_a_type_are_names_and_what_has_none_has_one_everywhere() {
+fn untyped_labels_are_names_and_the_unnamed_is_consistent() {
     needs_capture!();
     let program = Oracle::c("labels");
     let outcome = Ngmi::record().arg("--json").program(program.stripped(), ["300"]).run();

@@ -95,7 +95,7 @@ fn get(uid: u32, url: &str) -> String {
 }
 
 #[test]
-fn a_neighbour_can_not_fetch_a_profile_that_is_served() {
+fn other_users_cannot_fetch_a_served_profile() {
     if !nix::unistd::geteuid().is_root() {
         skip::skip("not root: cannot switch to two other users");
         return;

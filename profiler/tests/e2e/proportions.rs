@@ -15,7 +15,7 @@ pub fn share_of_work(on_a_machine: f64) -> f64 {
 
 /// Uses the median of three recordings: a CPU that is taken away for a while affects only one part.
 #[test]
-fn three_to_one_is_three_to_one() {
+fn proportions_match_three_to_one() {
     needs_capture!();
     let runs = [(); 3].map(|()| {
         let outcome = Ngmi::record()
@@ -37,13 +37,18 @@ fn three_to_one_is_three_to_one() {
     };
     // The work is three to one; other load on the machine can make one part more expensive than the other.
     assert_near("three parts, as the program measured them", middle(0), 0.75, 0.08);
-    let apart = if is_emulated() { 0.1 } else { 0.03 };
-    assert_near("takes_three_parts, less what it measured itself", middle(1), 0.0, apart);
-    assert_near("takes_one_part, likewise", middle(2), 0.0, apart);
+    let tolerance = if is_emulated() { 0.1 } else { 0.03 };
+    assert_near(
+        "takes_three_parts, less what it measured itself",
+        middle(1),
+        0.0,
+        tolerance,
+    );
+    assert_near("takes_one_part, likewise", middle(2), 0.0, tolerance);
 }
 
 #[test]
-fn cpu_time_is_the_kernels_and_not_a_count_of_samples() {
+fn cpu_time_is_measured_by_the_kernel() {
     needs_capture!();
     for rate in ["50", "1000"] {
         let outcome = Ngmi::record()
@@ -54,13 +59,18 @@ fn cpu_time_is_the_kernels_and_not_a_count_of_samples() {
         let cpu = profile.main_of("split").cpu_ms();
         let measured = said(&outcome.stdout, "cpu_ns") as f64 / 1e6;
         // The clocks of a guest differ by some percent (docs/testing.md).
-        let apart = if is_emulated() { 0.1 } else { 0.02 };
-        outcome.assert_cpu_ms(&format!("split at {rate} Hz"), cpu, measured, apart * measured + 25.0);
+        let tolerance = if is_emulated() { 0.1 } else { 0.02 };
+        outcome.assert_cpu_ms(
+            &format!("split at {rate} Hz"),
+            cpu,
+            measured,
+            tolerance * measured + 25.0,
+        );
     }
 }
 
 #[test]
-fn the_rate_is_the_rate() {
+fn the_sample_rate_is_the_requested_rate() {
     needs_capture!();
     // A prime, which avoids synchronization with the kernel's tick.
     let outcome = Ngmi::record()

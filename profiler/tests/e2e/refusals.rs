@@ -8,7 +8,7 @@ use crate::harness::{Ngmi, Oracle, Outcome, ngmi};
 const OLD: &str = "the old profile";
 
 /// A run in a folder with an old profile.
-fn beside_an_old_profile() -> Ngmi {
+fn with_old_profile() -> Ngmi {
     let ngmi = Ngmi::record();
     std::fs::write(ngmi.dir().join("out.json.gz"), OLD).unwrap();
     ngmi
@@ -24,13 +24,13 @@ fn refused(outcome: &Outcome, words: &[&str]) {
 
 #[test]
 fn nothing_to_record() {
-    refused(&beside_an_old_profile().run(), &["ngmi record --"]);
+    refused(&with_old_profile().run(), &["ngmi record --"]);
 }
 
 #[test]
 fn an_unknown_user() {
     needs_capture!();
-    let outcome = beside_an_old_profile()
+    let outcome = with_old_profile()
         .args(["--user", "no such one"])
         .program("true", [""; 0])
         .run();
@@ -39,13 +39,13 @@ fn an_unknown_user() {
 
 /// As on kernels that refuse eBPF programs: the command, which waits for its release, ends without output.
 #[test]
-fn programs_that_do_not_load() {
+fn programs_that_fail_to_load() {
     needs_capture!();
     if std::env::var_os("NGMI_BIN").is_some() {
         crate::harness::skip::skip("only debug builds accept another object, and NGMI_BIN selects another binary");
         return;
     }
-    let outcome = beside_an_old_profile()
+    let outcome = with_old_profile()
         .env("NGMI_EBPF_OBJECT", "/nowhere/object.o")
         .program("touch", ["began"])
         .run();
@@ -55,14 +55,14 @@ fn programs_that_do_not_load() {
 
 /// A run in a folder with an old profile, whose event log would replace an old one.
 fn over_an_old_log() -> Ngmi {
-    let ngmi = beside_an_old_profile().args(["--keep-events", "log"]);
+    let ngmi = with_old_profile().args(["--keep-events", "log"]);
     std::fs::write(ngmi.dir().join("log"), OLD).unwrap();
     ngmi
 }
 
 /// Asserts a refusal with the reason `why`; the old log must be unchanged, and no other log may be mentioned.
 #[track_caller]
-fn refused_beside_a_log(outcome: &Outcome, why: &str) {
+fn refused_with_old_log(outcome: &Outcome, why: &str) {
     outcome.expect_refusal(&[why]);
     assert!(!outcome.stderr.contains("is kept"), "{}", outcome.stderr);
     assert_eq!(ngmi::read_lossy(&outcome.file("log")), OLD);
@@ -70,7 +70,7 @@ fn refused_beside_a_log(outcome: &Outcome, why: &str) {
 }
 
 #[test]
-fn an_old_event_log_outlives_a_start_that_fails() {
+fn an_old_event_log_survives_a_failed_start() {
     needs_capture!();
     if std::env::var_os("NGMI_BIN").is_some() {
         crate::harness::skip::skip("only debug builds accept another object, and NGMI_BIN selects another binary");
@@ -80,12 +80,12 @@ fn an_old_event_log_outlives_a_start_that_fails() {
         .env("NGMI_EBPF_OBJECT", "/nowhere/object.o")
         .program("true", [""; 0])
         .run();
-    refused_beside_a_log(&outcome, "/nowhere/object.o");
+    refused_with_old_log(&outcome, "/nowhere/object.o");
 }
 
 /// The new log then only covers the process that should have become the command.
 #[test]
-fn an_old_event_log_outlives_a_command_that_can_not_be_executed() {
+fn an_old_event_log_survives_an_unexecutable_command() {
     needs_capture!();
     let ngmi = over_an_old_log();
     let elsewhere = tempfile::tempdir().unwrap();
@@ -93,7 +93,7 @@ fn an_old_event_log_outlives_a_command_that_can_not_be_executed() {
     std::fs::write(&program, "#!/nowhere/interpreter\n").unwrap();
     std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let outcome = ngmi.program(&program, [""; 0]).run();
-    refused_beside_a_log(&outcome, "cannot run");
+    refused_with_old_log(&outcome, "cannot run");
 }
 
 #[test]
@@ -105,10 +105,7 @@ fn rates_out_of_range() {
         ("fast", "fast"),
         ("1e99", "1e99"),
     ] {
-        let outcome = beside_an_old_profile()
-            .args(["-F", rate])
-            .program("true", [""; 0])
-            .run();
+        let outcome = with_old_profile().args(["-F", rate]).program("true", [""; 0]).run();
         refused(&outcome, &[rate, says]);
     }
 }
@@ -117,10 +114,7 @@ fn rates_out_of_range() {
 fn durations_out_of_range() {
     for duration in ["0", "-1", "nan", "1e300", "soon"] {
         refused(
-            &beside_an_old_profile()
-                .args(["-d", duration])
-                .program("true", [""; 0])
-                .run(),
+            &with_old_profile().args(["-d", duration]).program("true", [""; 0]).run(),
             &[duration],
         );
     }
@@ -130,22 +124,22 @@ fn durations_out_of_range() {
 fn a_command_that_does_not_exist() {
     needs_capture!();
     for command in ["no-such-command", "./no-such-file"] {
-        refused(&beside_an_old_profile().program(command, [""; 0]).run(), &[command]);
+        refused(&with_old_profile().program(command, [""; 0]).run(), &[command]);
     }
 }
 
 #[test]
 fn a_command_that_is_not_executable() {
     needs_capture!();
-    let outcome = beside_an_old_profile().program("/etc/passwd", [""; 0]).run();
+    let outcome = with_old_profile().program("/etc/passwd", [""; 0]).run();
     refused(&outcome, &["/etc/passwd"]);
-    refused(&beside_an_old_profile().program("/etc", [""; 0]).run(), &["/etc"]);
+    refused(&with_old_profile().program("/etc", [""; 0]).run(), &["/etc"]);
 }
 
 #[test]
 fn a_program_of_another_format() {
     needs_capture!();
-    let ngmi = beside_an_old_profile();
+    let ngmi = with_old_profile();
     let elsewhere = tempfile::tempdir().unwrap();
     let program = elsewhere.path().join("nonsense");
     std::fs::write(&program, b"\x7fELF nonsense").unwrap();
@@ -167,31 +161,31 @@ fn a_pid_that_is_gone() {
     let mut child = std::process::Command::new("true").spawn().unwrap();
     let pid = child.id().to_string();
     child.wait().unwrap();
-    refused(&beside_an_old_profile().args(["-p", &pid]).run(), &[&pid]);
+    refused(&with_old_profile().args(["-p", &pid]).run(), &[&pid]);
     for pid in ["0", "-1", "4194305", "99999999999", "x"] {
-        refused(&beside_an_old_profile().args(["-p", pid]).run(), &[]);
+        refused(&with_old_profile().args(["-p", pid]).run(), &[]);
     }
 }
 
 /// A zombie still has its process ID but has already ended; a recording would wait for its end forever.
 #[test]
-fn a_pid_that_nobody_has_waited_for() {
+fn a_zombie_pid() {
     needs_capture!();
     let mut child = std::process::Command::new("true").spawn().unwrap();
     let pid = child.id();
-    let is_over = || std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "));
-    while !is_over() {
+    let has_ended = || std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "));
+    while !has_ended() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     refused(
-        &beside_an_old_profile().args(["-p", &pid.to_string()]).run(),
+        &with_old_profile().args(["-p", &pid.to_string()]).run(),
         &["ended before"],
     );
     child.wait().unwrap();
 }
 
 #[test]
-fn an_output_that_can_not_be_written() {
+fn an_unwritable_output() {
     needs_capture!();
     for place in ["/proc/profile.json.gz", "/no/such/folder/p.json.gz", "/", ".."] {
         let outcome = Ngmi::subcommand("record")
@@ -250,7 +244,7 @@ fn convert_damaged(log: &[u8], what: &str) -> Option<Outcome> {
 }
 
 #[test]
-fn an_event_log_that_is_cut_or_flipped() {
+fn a_truncated_or_corrupted_event_log() {
     needs_capture!();
     let outcome = Ngmi::record()
         .args(["--keep-events", "log"])
@@ -258,9 +252,9 @@ fn an_event_log_that_is_cut_or_flipped() {
         .run();
     outcome.expect_code(0);
     let log = std::fs::read(outcome.file("log")).unwrap();
-    let half = convert_damaged(&log[..log.len() / 2], "half of it").expect("half a log converts");
+    let truncated = convert_damaged(&log[..log.len() / 2], "half of it").expect("half a log converts");
     assert!(
-        half.profile().main_of("split").share("takes_three_parts") > 0.6,
+        truncated.profile().main_of("split").share("takes_three_parts") > 0.6,
         "what remains is correct"
     );
     for cut in [0, 1, 7, 16, 100, log.len() - 1, log.len() - 100] {
@@ -285,7 +279,7 @@ fn an_event_log_that_is_cut_or_flipped() {
 }
 
 #[test]
-fn a_profile_that_is_none() {
+fn an_invalid_profile() {
     let ngmi = Ngmi::subcommand("lint");
     std::fs::write(ngmi.dir().join("p.json.gz"), "no profile").unwrap();
     ngmi.arg("p.json.gz").run().expect_refusal(&["p.json.gz"]);

@@ -14,7 +14,7 @@ fn record(mode: &str) -> Outcome {
 }
 
 #[test]
-fn a_perf_map_names_it() {
+fn a_perf_map_names_the_code() {
     needs_capture!();
     let profile = record("map").profile();
     let main = profile.main_of("jit");
@@ -36,7 +36,7 @@ fn a_perf_map_names_it() {
 }
 
 #[test]
-fn jitdump_names_it() {
+fn a_jitdump_names_the_code() {
     needs_capture!();
     let profile = record("dump").profile();
     let inside = profile.main_of("jit").share("jit_dumped_loop");
@@ -44,7 +44,7 @@ fn jitdump_names_it() {
 }
 
 #[test]
-fn code_in_the_place_of_other_code_has_its_own_name() {
+fn replaced_code_has_its_own_name() {
     needs_capture!();
     let profile = record("replace").profile();
     let main = profile.main_of("jit");
@@ -92,7 +92,7 @@ fn in_namespaces(arguments: &[&str], script: &str, mode: &str) -> crate::harness
 }
 
 #[test]
-fn a_perf_map_that_only_the_container_saw() {
+fn a_perf_map_visible_only_in_the_container() {
     needs_capture!();
     let profile = in_namespaces(&OWN, HIDE_TMP, "map /none");
     let inside = profile.main_of("jit").share("jit_hot_loop with spaces");
@@ -100,7 +100,7 @@ fn a_perf_map_that_only_the_container_saw() {
 }
 
 #[test]
-fn a_jitdump_that_only_the_container_saw() {
+fn a_jitdump_visible_only_in_the_container() {
     needs_capture!();
     let profile = in_namespaces(&OWN, "mount -t tmpfs none /mnt\n", "dump /mnt");
     let inside = profile.main_of("jit").share("jit_dumped_loop");
@@ -119,14 +119,14 @@ fn a_perf_map_in_our_folder_under_the_containers_pid() {
 }
 
 #[test]
-fn unannounced_code_is_a_module_of_its_own() {
+fn unannounced_code_is_a_separate_module() {
     needs_capture!();
     let profile = record("none").profile();
     expect_anonymous(&profile);
 }
 
 #[test]
-fn a_map_of_garbage_costs_nothing_but_the_names() {
+fn a_garbage_perf_map_loses_only_names() {
     needs_capture!();
     let profile = record("garbage").profile();
     expect_anonymous(&profile);

@@ -73,7 +73,7 @@ fn the_whole_system_without_the_recorder() {
 }
 
 #[test]
-fn a_running_process_with_its_threads_and_children_to_be() {
+fn a_running_process_with_threads_and_later_children() {
     needs_capture!();
     let burn = Oracle::c("burn");
     // The program ends by itself, and the recording with it, however slow the start is on a busy machine.
@@ -110,7 +110,7 @@ fn two_running_processes_and_their_names() {
 }
 
 #[test]
-fn recording_ends_with_the_process_it_watches() {
+fn recording_ends_with_its_process() {
     needs_capture!();
     let child = Bystander::start(Oracle::c("burn"), &["1500"]);
     let profile = Ngmi::record().args(["-p", &child.pid()]).run().profile();

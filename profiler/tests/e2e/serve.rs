@@ -68,7 +68,7 @@ fn a_recording_is_served_until_a_signal_and_ends_like_its_command() {
 
 /// As after Ctrl-Z and `fg`: a client that connects meanwhile waits and is served.
 #[test]
-fn a_server_that_stands_still_answers_when_it_goes_on() {
+fn a_stopped_server_answers_when_continued() {
     needs_capture!();
     let ngmi = Ngmi::subcommand("record").args(["-o", "out.json.gz", "--no-open"]);
     let folder = ngmi.dir().to_owned();
@@ -90,7 +90,7 @@ fn a_server_that_stands_still_answers_when_it_goes_on() {
 
 /// Another recording may replace the profile while it is served: all responses must be from the first one.
 #[test]
-fn what_takes_the_profile_s_place_is_in_no_answer() {
+fn a_file_replacing_the_profile_is_not_served() {
     let ngmi = Ngmi::subcommand("load").args(["--no-open", "profile.json"]);
     let folder = ngmi.dir().to_owned();
     let profile = folder.join("profile.json");

@@ -47,7 +47,7 @@ fn a_thousand_small_frames_are_complete() {
 
 /// Tests only the walk in the kernel: no stack is copied.
 #[test]
-fn code_without_rules_is_passed_where_calls_confirm_the_way() {
+fn code_without_unwind_rules_is_crossed_by_confirmed_calls() {
     needs_capture!();
     let outcome = Ngmi::record()
         .args(["--stack-copy", "0"])
@@ -83,7 +83,7 @@ fn code_without_rules_is_passed_where_calls_confirm_the_way() {
 }
 
 #[test]
-fn frames_beyond_the_copy_are_truncated_and_said_so() {
+fn frames_beyond_the_copy_are_marked_truncated() {
     needs_capture!();
     let outcome = Ngmi::record().program(Oracle::c("deep"), ["1000", "1024"]).run();
     let profile = outcome.profile();
@@ -119,7 +119,7 @@ fn a_smaller_copy_truncates_sooner() {
 }
 
 #[test]
-fn a_signal_handler_stands_on_what_it_interrupted() {
+fn a_signal_handlers_caller_is_the_interrupted_code() {
     needs_capture!();
     let profile = Ngmi::record().program(Oracle::c("sigdeep"), [""; 0]).run().profile();
     let samples = inside(profile.main_of("sigdeep"), "handler_leaf");
@@ -247,7 +247,7 @@ fn threads_end_in_the_code_that_starts_threads() {
 }
 
 #[test]
-fn without_the_walker_the_copy_is_enough_and_said_so() {
+fn without_the_walker_the_copy_is_used_and_noted() {
     needs_capture!();
     if std::env::var_os("NGMI_BIN").is_some() {
         crate::harness::skip::skip("only debug builds can disable walks, and NGMI_BIN selects another binary");
@@ -306,7 +306,7 @@ fn without_the_walker_moved_code_is_still_found() {
 
 /// A forked process gets separate tables while it runs: a walk that is overtaken by them restarts at its leaf.
 #[test]
-fn walks_that_new_tables_overtake_keep_their_leaf() {
+fn walks_overtaken_by_new_tables_keep_their_leaf() {
     needs_capture!();
     let storms = r#"for i in $(seq 40); do "$0" "$1" 3000 0 || exit; done"#;
     let seeded = Oracle::c("seeded");

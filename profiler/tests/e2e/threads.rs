@@ -5,7 +5,7 @@ use crate::harness::{Ngmi, Oracle, said_text};
 use crate::proportions::share_of_work;
 
 #[test]
-fn each_thread_has_its_name_time_and_life() {
+fn each_thread_has_its_name_time_and_lifetime() {
     needs_capture!();
     let outcome = Ngmi::record().program(Oracle::c("threads"), [""; 0]).run();
     let profile = outcome.profile();

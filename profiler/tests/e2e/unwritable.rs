@@ -100,7 +100,7 @@ fn expect_nothing_unnamed(disk: &SmallDisk, stderr: &str) {
 }
 
 #[test]
-fn a_log_of_its_own_place_that_fills() {
+fn a_full_disk_under_the_event_log() {
     needs_capture!();
     let disk = SmallDisk::new("64k");
     let log = disk.file("log");

@@ -97,8 +97,8 @@ pub fn block() -> impl Strategy<Value = Event<'static>> {
         },
     );
     let times = any::<(Option<u64>, Option<u64>, Option<u64>)>();
-    let figures = any::<(u64, u32, u32, i32, u32, u32, u32, u32)>();
-    let request = (at(), device(), times, figures).prop_map(
+    let numbers = any::<(u64, u32, u32, i32, u32, u32, u32, u32)>();
+    let request = (at(), device(), times, numbers).prop_map(
         |(
             at,
             device,

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use fixtures::synthetic_log;
 
 /// Every subcommand that reads rows. `INPUT` is replaced by the log.
-const VERBS: [&[&str]; 14] = [
+const SUBCOMMANDS: [&[&str]; 14] = [
     &["faults", "INPUT"],
     &["faults", "INPUT", "--csv"],
     &["faults", "INPUT", "--list"],
@@ -28,9 +28,9 @@ const VERBS: [&[&str]; 14] = [
     &["export", "INPUT", "--format", "parquet", "--table", "waits", "-o", "-"],
 ];
 
-fn run(verb: &[&str], log: &Path, environment: &[(&str, &str)]) -> Output {
+fn run(subcommand: &[&str], log: &Path, environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ngmi"));
-    for argument in verb {
+    for argument in subcommand {
         match *argument {
             "INPUT" => command.arg(log),
             other => command.arg(other),
@@ -39,33 +39,33 @@ fn run(verb: &[&str], log: &Path, environment: &[(&str, &str)]) -> Output {
     let output = command.envs(environment.iter().copied()).output().unwrap();
     assert!(
         output.status.success(),
-        "{verb:?}: {}",
+        "{subcommand:?}: {}",
         String::from_utf8_lossy(&output.stderr)
     );
-    assert!(!output.stdout.is_empty(), "{verb:?}");
+    assert!(!output.stdout.is_empty(), "{subcommand:?}");
     output
 }
 
 #[test]
-fn verbs_say_the_same_beyond_memory_and_without_a_place_for_it() {
+fn subcommands_print_the_same_beyond_memory() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     synthetic_log::write(File::create(&log).unwrap(), synthetic_log::Size::Events(2000), 50).unwrap();
     // Some ten rows fit.
     let tiny = ("NGMI_ROWS_BYTES", "1000");
     let place = ("TMPDIR", folder.path().to_str().unwrap());
-    for verb in VERBS {
-        let known = run(verb, &log, &[]);
-        let beyond = run(verb, &log, &[tiny, place]);
-        assert!(known.stdout == beyond.stdout, "{verb:?} differs beyond memory");
-        assert_eq!(known.stderr, beyond.stderr, "{verb:?}");
-        let nowhere = run(verb, &log, &[tiny, ("TMPDIR", "/nonexistent")]);
-        assert!(known.stdout == nowhere.stdout, "{verb:?} differs without a place");
+    for subcommand in SUBCOMMANDS {
+        let known = run(subcommand, &log, &[]);
+        let beyond = run(subcommand, &log, &[tiny, place]);
+        assert!(known.stdout == beyond.stdout, "{subcommand:?} differs beyond memory");
+        assert_eq!(known.stderr, beyond.stderr, "{subcommand:?}");
+        let nowhere = run(subcommand, &log, &[tiny, ("TMPDIR", "/nonexistent")]);
+        assert!(known.stdout == nowhere.stdout, "{subcommand:?} differs without a place");
         let printed = String::from_utf8(nowhere.stderr).unwrap();
         if cfg!(debug_assertions) {
             assert!(
                 printed.contains("stay in memory: cannot write to /nonexistent"),
-                "{verb:?}: {printed}"
+                "{subcommand:?}: {printed}"
             );
         }
     }

@@ -25,9 +25,9 @@ fn idle() -> Synthetic {
     }
 }
 
-fn run(verb: &str, arguments: &[&str], folder: &Path) -> Output {
+fn run(subcommand: &str, arguments: &[&str], folder: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ngmi"));
-    let command = command.args([verb, "recording.json"]).args(arguments);
+    let command = command.args([subcommand, "recording.json"]).args(arguments);
     command.current_dir(folder).output().unwrap()
 }
 
@@ -36,11 +36,11 @@ fn said(output: &Output) -> String {
 }
 
 /// The subcommand's output, which is the same with `-o -`.
-fn list(verb: &str, arguments: &[&str], folder: &Path) -> String {
-    let dash = run(verb, &[arguments, &["-o", "-"]].concat(), folder);
+fn list(subcommand: &str, arguments: &[&str], folder: &Path) -> String {
+    let dash = run(subcommand, &[arguments, &["-o", "-"]].concat(), folder);
     assert!(dash.status.success(), "{}", said(&dash));
     assert!(!folder.join("-").exists());
-    let without = run(verb, arguments, folder);
+    let without = run(subcommand, arguments, folder);
     assert_eq!((&dash.stdout, said(&dash)), (&without.stdout, said(&without)));
     String::from_utf8(dash.stdout).unwrap()
 }

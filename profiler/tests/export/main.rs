@@ -60,8 +60,8 @@ fn ngmi(arguments: &[&str], input: &Path) -> Output {
 }
 
 /// A subcommand's JSON output.
-fn json(verb: &str, input: &Path) -> serde_json::Value {
-    let output = ngmi(&[verb, "--json"], input);
+fn json(subcommand: &str, input: &Path) -> serde_json::Value {
+    let output = ngmi(&[subcommand, "--json"], input);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }

@@ -11,10 +11,10 @@ use super::{exported, ngmi, profile};
 #[test]
 fn duckdb_reads_the_rows_that_ndjson_has() {
     let (folder, input) = profile();
-    for (table, verb) in [("faults", "faults"), ("requests", "io"), ("waits", "waits")] {
+    for (table, subcommand) in [("faults", "faults"), ("requests", "io"), ("waits", "waits")] {
         let file = exported(&input, &["--format=parquet", "--table", table], "rows.parquet");
         let rows = folder.path().join("rows.ndjson");
-        std::fs::write(&rows, ngmi(&[verb, "--ndjson"], &input).stdout).unwrap();
+        std::fs::write(&rows, ngmi(&[subcommand, "--ndjson"], &input).stdout).unwrap();
         let Some(found) = python("rows.py", &[&file, &rows]) else {
             return;
         };

@@ -55,7 +55,7 @@ fn inlined() -> Value {
 }
 
 #[test]
-fn pprof_format_reads_what_the_verbs_say() {
+fn pprof_totals_match_the_subcommands() {
     let (_folder, input) = profile();
     let file = exported(&input, &["--format", "pprof", ALL], "all.pb.gz");
     let Some(found) = node("pprof.mjs", &[&file]) else {
@@ -84,7 +84,7 @@ fn pprof_format_reads_what_the_verbs_say() {
 }
 
 #[test]
-fn googles_pprof_takes_it_and_counts_the_same() {
+fn googles_pprof_reads_it_with_the_same_counts() {
     let (folder, input) = profile();
     let file = exported(&input, &["--format", "pprof", ALL], "all.pb.gz");
     let expected = expected(&input);
@@ -131,7 +131,7 @@ fn googles_pprof_takes_it_and_counts_the_same() {
 }
 
 #[test]
-fn opentelemetrys_messages_hold_what_the_verbs_say() {
+fn opentelemetry_messages_match_the_subcommands() {
     let (_folder, input) = profile();
     let file = exported(&input, &["--format", "otlp", ALL], "all.otlp");
     let Some(found) = python("otlp.py", &[&file]) else {
@@ -155,7 +155,7 @@ fn opentelemetrys_messages_hold_what_the_verbs_say() {
 }
 
 #[test]
-fn inferno_draws_what_is_folded() {
+fn inferno_draws_folded_stacks() {
     let (_folder, input) = profile();
     for (at, table) in [(0, "samples"), (2, "waits"), (4, "faults"), (7, "requests")] {
         for (offset, weight) in ["count", "time"].into_iter().enumerate() {

@@ -19,7 +19,7 @@ fn refused(arguments: &[&str], input: &std::path::Path, parts: &[&str]) {
 }
 
 #[test]
-fn standard_output_takes_it_and_only_it() {
+fn only_the_export_goes_to_standard_output() {
     let (_folder, input) = profile();
     let output = ngmi(&["export", "--format", "pprof", "-o", "-"], &input);
     assert!(output.status.success() && output.stderr.is_empty());
@@ -39,7 +39,7 @@ fn standard_output_takes_it_and_only_it() {
 }
 
 #[test]
-fn what_can_not_be_done_is_told_with_the_remedy() {
+fn impossible_requests_are_refused_with_a_remedy() {
     let (folder, input) = profile();
     let file = folder.path().join("out");
     let file = file.to_str().unwrap();
@@ -109,14 +109,14 @@ fn what_can_not_be_done_is_told_with_the_remedy() {
 
 /// A request may consist of several I/Os, and an unfinished one of none.
 #[test]
-fn requests_that_had_no_room_are_told_and_no_others() {
+fn only_requests_over_capacity_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("requests.json");
     let exported = |facts: &super::Synthetic| {
         std::fs::write(&path, facts.json()).unwrap();
         ngmi(&["export", "--format=folded", "--table=requests", "-o", "-"], &path)
     };
-    let told = |facts: &super::Synthetic| {
+    let message = |facts: &super::Synthetic| {
         let output = exported(facts);
         assert!(output.status.success());
         String::from_utf8(output.stderr).unwrap()
@@ -125,7 +125,7 @@ fn requests_that_had_no_room_are_told_and_no_others() {
     // A read, and an unfinished request.
     facts.requests.remove(1);
     facts.tables.recording.requests_seen = 2;
-    assert_eq!(told(&facts), "");
+    assert_eq!(message(&facts), "");
     // As many I/Os as there were requests.
     let part = facts.requests[0].bios[0].clone();
     facts.requests[0].bios.extend([part.clone(), part.clone(), part]);
@@ -137,7 +137,7 @@ fn requests_that_had_no_room_are_told_and_no_others() {
         bytes: 1,
         time: 1,
     }];
-    let said = told(&facts);
+    let said = message(&facts);
     assert!(said.contains("contains 2 of the 4 recorded requests"), "{said}");
     facts.tables.recording.folded_requests.clear();
     facts.requests.remove(0);
@@ -165,7 +165,7 @@ const GECKO: &str = r#"{"meta":{"version":27,"interval":1,"startTime":1000,"samp
     "stackTable":{"schema":{"prefix":0,"frame":1},"data":[[null,0],[0,1]]},"stringTable":["main","hot"]}]}"#;
 
 #[test]
-fn of_other_programs_profiles_cpu_samples_are_exported() {
+fn cpu_samples_of_foreign_profiles_are_exported() {
     let folder = tempfile::tempdir().unwrap();
     for (text, by) in [
         (OTHERS, "written by samply"),

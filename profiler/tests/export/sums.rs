@@ -87,7 +87,7 @@ fn check(facts: &Synthetic) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn they_add_up_to_the_reports_totals() {
+fn sums_add_up_to_the_report_totals() {
     check(&everything()).unwrap();
 }
 
@@ -102,7 +102,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn of_any_recording_and_writing_never_fails(facts in recordings()) {
+    fn any_recording_can_be_exported(facts in recordings()) {
         check(&facts)?;
         let mut sums = Sums::new(&Table::ALL);
         replay(&facts, &mut sums);

@@ -88,8 +88,8 @@ fn every_touch_is_a_fault(tier: Tier) {
     assert_eq!(fault_around(), before);
     assert!(exact.outcome.stderr.contains("exact touch"), "{}", exact.outcome.stderr);
     for file in ["log", "out.json.gz"] {
-        let told = Ngmi::subcommand("faults").arg(exact.outcome.file(file)).run();
-        assert!(told.stdout.contains("exact touch"), "{file}: {}", told.stdout);
+        let output = Ngmi::subcommand("faults").arg(exact.outcome.file(file)).run();
+        assert!(output.stdout.contains("exact touch"), "{file}: {}", output.stdout);
     }
 }
 
@@ -103,7 +103,7 @@ fn changed() -> Running {
 }
 
 #[test]
-fn however_it_ends() {
+fn the_setting_is_restored_at_any_ending() {
     crate::tier::alone(|| {
         if skipped() {
             return;
@@ -136,7 +136,7 @@ fn however_it_ends() {
 }
 
 #[test]
-fn what_sigkill_leaves_the_doctor_puts_back() {
+fn the_doctor_restores_the_setting_after_sigkill() {
     crate::tier::alone(|| {
         if skipped() {
             return;
@@ -157,12 +157,12 @@ fn what_sigkill_leaves_the_doctor_puts_back() {
             }
             killed.wait();
             assert_eq!(fault_around(), Some(PAGE), "still changed after SIGKILL");
-            let told = match next {
+            let output = match next {
                 "doctor" => Ngmi::subcommand("doctor").run(),
                 _ => Ngmi::record().program("true", [""; 0]).run(),
             };
-            told.expect_code(0);
-            let words = format!("{}{}", told.stdout, told.stderr)
+            output.expect_code(0);
+            let words = format!("{}{}", output.stdout, output.stderr)
                 .split_whitespace()
                 .collect::<Vec<_>>()
                 .join(" ");

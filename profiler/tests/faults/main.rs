@@ -26,7 +26,7 @@ mod tier;
 mod together;
 
 mod agreement;
-mod crowds;
+mod concurrent;
 mod exact;
 mod failures;
 mod files;

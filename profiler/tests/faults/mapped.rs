@@ -67,14 +67,14 @@ struct Finding {
 
 /// A file as the kernel and the recording (log or profile) show it.
 #[derive(Debug)]
-struct Told {
+struct Reported {
     kernel: Kernel,
     pages: Pages,
     findings: Vec<String>,
 }
 
 /// Records the oracle once, with a file of each of these kinds and patterns. `None`: it can't run here, and the test counts as skipped.
-fn record(tier: Tier, folder: &Path, files: &[&str]) -> Option<Vec<Told>> {
+fn record(tier: Tier, folder: &Path, files: &[&str]) -> Option<Vec<Reported>> {
     let arguments = [&[folder.to_str().unwrap()], files].concat();
     let outcome = recorder(tier, "all")
         .program(Oracle::c("faults/mapped"), arguments)
@@ -86,22 +86,22 @@ fn record(tier: Tier, folder: &Path, files: &[&str]) -> Option<Vec<Told>> {
     }
     outcome.expect_code(0);
     let (log, profile) = (read(&outcome.file("log")), read(&outcome.file("out.json.gz")));
-    let told = |line: &str| {
+    let reported = |line: &str| {
         let kernel: Kernel = serde_json::from_str(line).unwrap();
         if let Some(reason) = &kernel.refused {
             skip::skip(reason);
         }
-        let sides = [&log, &profile].map(|report| told_by(report, &kernel));
-        let sums = sides.each_ref().map(|told| told.pages.sums());
+        let sides = [&log, &profile].map(|report| reported_by(report, &kernel));
+        let sums = sides.each_ref().map(|reported| reported.pages.sums());
         // A call's read is in the log once its thread does something else, and in the profile when it happened.
         let is_at_once = ["threads", "concurrent"].contains(&kernel.kind.as_str());
         assert!(is_at_once || sums[0] == sums[1], "the log and the profile: {sides:?}");
         sides
     };
-    Some(outcome.stdout.lines().flat_map(told).collect())
+    Some(outcome.stdout.lines().flat_map(reported).collect())
 }
 
-fn told_by(report: &Report, kernel: &Kernel) -> Told {
+fn reported_by(report: &Report, kernel: &Kernel) -> Reported {
     let is_it = |path: &str| path.contains(&format!("/mapped-{}-{}-", kernel.kind, kernel.pattern));
     let pages = report.pages.iter().find(|row| is_it(&row.file)).cloned();
     assert!(
@@ -110,7 +110,7 @@ fn told_by(report: &Report, kernel: &Kernel) -> Told {
     );
     let about_it = |finding: &&Finding| finding.file.as_deref().is_some_and(is_it);
     let findings = report.findings.iter().filter(about_it);
-    Told {
+    Reported {
         kernel: kernel.clone(),
         pages: pages.unwrap_or_default(),
         findings: findings.map(|finding| finding.cause.clone()).collect(),
@@ -129,10 +129,10 @@ fn is_mapped_unseen(kind: &str) -> bool {
 }
 
 /// Asserts that wasted pages were not mapped, and that the mapped pages are within the recording's bounds.
-fn expect_bounds(tier: Tier, folder: &Path, files: &[&str]) -> Vec<Told> {
-    let told = record(tier, folder, files).unwrap_or_default();
-    for one in &told {
-        let Told { kernel, pages, .. } = one;
+fn expect_bounds(tier: Tier, folder: &Path, files: &[&str]) -> Vec<Reported> {
+    let reported = record(tier, folder, files).unwrap_or_default();
+    for one in &reported {
+        let Reported { kernel, pages, .. } = one;
         let unmapped = (PAGES - kernel.mapped) * PAGE;
         assert!(pages.wasted_bytes.is_none_or(|wasted| wasted <= unmapped), "{one:?}");
         assert!(pages.faulted_bytes <= kernel.mapped * PAGE, "{one:?}");
@@ -144,7 +144,7 @@ fn expect_bounds(tier: Tier, folder: &Path, files: &[&str]) -> Vec<Told> {
         let most = pages.faulted_bytes + pages.around_bytes + pages.maybe_around_bytes;
         assert!(kernel.mapped * PAGE <= most, "{one:?}");
     }
-    told
+    reported
 }
 
 fn each_page_touched(tier: Tier) {

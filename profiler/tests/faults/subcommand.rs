@@ -83,10 +83,10 @@ fn major_faults_only(tier: Tier) {
 fn no_faults(tier: Tier) {
     let outcome = recorder(tier, "off").program(Oracle::c("faults/anon"), ["zero"]).run();
     outcome.expect_code(0);
-    let verb = Ngmi::subcommand("faults")
+    let report = Ngmi::subcommand("faults")
         .arg(outcome.file("log"))
         .arg("--ndjson")
         .run();
-    verb.expect_refusal(&["no page fault", "--faults all"]);
-    assert_eq!(verb.stdout, "");
+    report.expect_refusal(&["no page fault", "--faults all"]);
+    assert_eq!(report.stdout, "");
 }

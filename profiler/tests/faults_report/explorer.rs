@@ -137,7 +137,7 @@ fn same_as_the_facts(made: &Made) {
 }
 
 #[test]
-fn every_column_says_what_the_facts_say() {
+fn every_column_matches_the_facts() {
     same_as_the_facts(&many(300));
 }
 
@@ -165,7 +165,7 @@ fn a_recording_without_faults_is_a_document_too() {
 }
 
 #[test]
-fn whatever_points_nowhere_is_nothing() {
+fn dangling_references_are_none() {
     let mut made = many(20);
     for (fault, number) in made.faults.iter_mut().zip(0u32..) {
         fault.thread = ThreadId(7_000 + number);

@@ -2,8 +2,8 @@
 //! program can read, despite hostile names.
 #![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
-mod beside;
 mod explorer;
+mod notes;
 mod phases;
 mod rows;
 mod subcommand;

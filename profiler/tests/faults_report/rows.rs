@@ -144,7 +144,7 @@ fn hostile() -> Made {
 }
 
 #[test]
-fn hostile_names_break_no_row_and_reach_no_terminal() {
+fn hostile_names_are_escaped_in_rows() {
     let made = hostile();
     let csv = csv(&made);
     assert_eq!(csv.lines().count(), 501);
@@ -261,7 +261,7 @@ fn a_million_faults_take_a_tenth_of_a_gigabyte() {
 }
 
 #[test]
-fn what_a_tier_can_not_tell_is_null() {
+fn values_unknown_to_a_tier_are_null() {
     let mut made = empty();
     made.faults = vec![fact::FaultFact {
         latency: None,

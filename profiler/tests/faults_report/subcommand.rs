@@ -76,10 +76,10 @@ fn a_log_is_read_and_a_reader_that_leaves_is_no_error() {
 }
 
 #[test]
-fn what_can_not_be_done_is_told_with_the_file_and_the_remedy() {
+fn refusals_name_the_file_and_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("made up.events");
-    let told = |arguments: &[&str], parts: &[&str]| {
+    let expect_error = |arguments: &[&str], parts: &[&str]| {
         let output = output(arguments, &path);
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{error}");
@@ -88,13 +88,13 @@ fn what_can_not_be_done_is_told_with_the_file_and_the_remedy() {
             "{error}"
         );
     };
-    told(&[], &["cannot read", "ngmi record"]);
+    expect_error(&[], &["cannot read", "ngmi record"]);
     std::fs::write(&path, "something else").unwrap();
-    told(&[], &["neither a profile nor an event log"]);
+    expect_error(&[], &["neither a profile nor an event log"]);
     std::fs::write(&path, "{\"meta\":{}}").unwrap();
-    told(&[], &["not written by ngmi"]);
+    expect_error(&[], &["not written by ngmi"]);
     log(&path, 0, Vec::new());
-    told(&[], &["no page fault", "--faults all"]);
+    expect_error(&[], &["no page fault", "--faults all"]);
     let refused = HookStatus {
         noun: "fault".into(),
         hook: "perf page-faults".into(),
@@ -102,7 +102,7 @@ fn what_can_not_be_done_is_told_with_the_file_and_the_remedy() {
         remedy: Some("run as root".into()),
     };
     log(&path, 0, vec![refused]);
-    told(&["--csv"], &["perf page-faults", "EACCES", "run as root"]);
+    expect_error(&["--csv"], &["perf page-faults", "EACCES", "run as root"]);
     log(&path, 1, Vec::new());
-    told(&["--file", "libxul.so"], &["no file", "`libxul.so`", "without --file"]);
+    expect_error(&["--file", "libxul.so"], &["no file", "`libxul.so`", "without --file"]);
 }

@@ -50,7 +50,7 @@ fn adds_up(report: &FaultReport) {
 }
 
 #[test]
-fn totals_are_those_of_the_faults_and_every_table_adds_up() {
+fn totals_match_the_faults_and_tables_add_up() {
     let report = report(&many(N), &Selection::default());
     adds_up(&report);
     // Computed from the rules of `many` with plain arithmetic.
@@ -161,7 +161,7 @@ fn taken(made: &Made, selection: Selection) -> u64 {
 }
 
 #[test]
-fn selections_partition() {
+fn selections_partition_the_faults() {
     let made = many(N);
     let text = |text: &str| vec![text.to_owned()];
     let class = |class| Selection {
@@ -224,7 +224,7 @@ fn selections_partition() {
 }
 
 #[test]
-fn a_name_that_nothing_has_is_an_error_with_a_remedy() {
+fn an_unmatched_name_is_an_error_with_a_remedy() {
     let (tables, facts) = collected(&many(10));
     let view = View::new(&tables, &facts);
     let selection = Selection {
@@ -273,7 +273,7 @@ fn the_text_fits_a_terminal_and_says_what_is_left_out() {
 }
 
 #[test]
-fn the_account_closes_or_is_told() {
+fn the_account_balances_or_is_reported() {
     let closed = report(&synthetic::with_accounts(many(150), 0), &Selection::default());
     assert_eq!(closed.account.kernel, 115 - 10 + 55);
     assert_eq!(
@@ -318,7 +318,7 @@ fn the_account_closes_or_is_told() {
 }
 
 #[test]
-fn ids_that_the_tables_do_not_have_are_no_panic() {
+fn unknown_ids_do_not_panic() {
     let mut made = many(100);
     made.tables.stacks[0].parent = Some(fact::StackId::new(5));
     made.tables.processes[0].parent = Some(fact::ProcessId(1));
@@ -333,7 +333,7 @@ fn ids_that_the_tables_do_not_have_are_no_panic() {
 }
 
 #[test]
-fn nothing_selected_is_told_and_no_recording_is_no_panic() {
+fn an_empty_selection_is_reported_without_panic() {
     let made = many(100);
     let none = Selection {
         from: Some(Duration::from_secs(1000)),
@@ -346,7 +346,7 @@ fn nothing_selected_is_told_and_no_recording_is_no_panic() {
 }
 
 #[test]
-fn pages_are_told_by_file() {
+fn pages_are_listed_by_file() {
     let mut made = empty();
     let range = |first, count| fact::fault::PageRange { first, count };
     made.reads = vec![fact::PagesReadFact {

@@ -91,10 +91,10 @@ fn a_log_is_read() {
 }
 
 #[test]
-fn what_can_not_be_done_is_told_with_the_file_and_the_remedy() {
+fn refusals_name_the_file_and_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("made up.events");
-    let told = |arguments: &[&str], parts: &[&str]| {
+    let expect_error = |arguments: &[&str], parts: &[&str]| {
         let output = output(arguments, &path);
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{error}");
@@ -104,7 +104,7 @@ fn what_can_not_be_done_is_told_with_the_file_and_the_remedy() {
         );
     };
     log(&path, 0, Vec::new());
-    told(&[], &["no block request", "record again"]);
+    expect_error(&[], &["no block request", "record again"]);
     let hook = |refused: Option<&str>| HookStatus {
         noun: "block".into(),
         hook: "tp_btf/block_rq_complete".into(),
@@ -112,11 +112,11 @@ fn what_can_not_be_done_is_told_with_the_file_and_the_remedy() {
         remedy: Some("run as root".into()),
     };
     log(&path, 0, vec![hook(Some("EACCES"))]);
-    told(&["--csv"], &["block_rq_complete", "EACCES", "run as root"]);
+    expect_error(&["--csv"], &["block_rq_complete", "EACCES", "run as root"]);
     log(&path, 0, vec![hook(None)]);
-    told(&[], &["everything was in memory", "--cold"]);
+    expect_error(&[], &["everything was in memory", "--cold"]);
     log(&path, 1, Vec::new());
-    told(
+    expect_error(
         &["--device", "sda"],
         &["no device", "`sda`", "ngmi io FILE` without --device"],
     );

@@ -79,7 +79,7 @@ fn story() -> Made {
 }
 
 #[test]
-fn every_table_has_its_figures() {
+fn every_table_has_its_numbers() {
     let report = report(&story(), &Selection::default());
     assert_eq!(
         (report.requests_in_file, report.requests),
@@ -138,7 +138,7 @@ fn every_table_has_its_figures() {
 }
 
 #[test]
-fn a_device_that_counted_the_same_is_said_to() {
+fn matching_device_statistics_are_noted() {
     let mut made = story();
     made.tables.devices[0].counted = vec![2, 1, 25, 0, 1, 1, 4, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
     let same = report(&made, &Selection::default());
@@ -161,7 +161,7 @@ fn a_device_that_counted_the_same_is_said_to() {
 }
 
 #[test]
-fn a_selection_is_about_parts() {
+fn a_selection_matches_parts_of_requests() {
     let ios = |change: fn(&mut Selection)| {
         let report = report(&story(), &only(change));
         (report.requests, report.totals.ios, report.totals.bytes())
@@ -203,7 +203,7 @@ fn a_selection_is_about_parts() {
 }
 
 #[test]
-fn rows_tell_the_largest_part_and_how_long_it_held_up_threads() {
+fn rows_show_the_largest_part_and_blocked_time() {
     let mut made = story();
     let Fact::Request(first) = &made.facts[0] else { panic!() };
     let (end, sector) = (first.end, first.sector);

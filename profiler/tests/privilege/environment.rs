@@ -22,9 +22,9 @@ fn run(ngmi: Ngmi) -> (Outcome, Vec<String>) {
                 let folder = format!("/proc/{pid}");
                 let is_users = std::fs::metadata(&folder).is_ok_and(|folder| folder.uid() == NOBODY);
                 let words = procfs::command_line(pid);
-                if is_users && let Some(verb) = words.iter().find(|word| word.starts_with("__")) {
+                if is_users && let Some(subcommand) = words.iter().find(|word| word.starts_with("__")) {
                     let environment = std::fs::read(format!("{folder}/environ")).unwrap_or_default();
-                    seen.push(format!("{verb}\0{}", String::from_utf8_lossy(&environment)));
+                    seen.push(format!("{subcommand}\0{}", String::from_utf8_lossy(&environment)));
                 }
             }
         }
@@ -62,7 +62,7 @@ fn a_user_whom_root_names_gets_a_new_environment() {
 }
 
 #[test]
-fn under_sudo_it_is_the_environment_of_the_person() {
+fn under_sudo_the_environment_is_the_users() {
     needs_capture!();
     let (outcome, seen) = run(Ngmi::record_as_sudo(NOBODY).env("PERSONS_OWN", "1"));
     expect_no_secret(&outcome, &seen);

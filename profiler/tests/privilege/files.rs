@@ -11,7 +11,7 @@ const NOBODY: u32 = 65534;
 
 /// Profile, log, cache of unwind tables, the remembered list of a cold start, and folders that are gone at the end.
 #[test]
-fn nothing_of_roots_is_left_under_sudo() {
+fn no_files_of_root_remain_under_sudo() {
     needs_capture!();
     let ngmi = Ngmi::record_as_sudo(NOBODY)
         .args(["--keep-events", "kept.events", "--cold"])

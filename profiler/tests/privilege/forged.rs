@@ -53,7 +53,7 @@ fn log() -> OwnedFd {
 }
 
 #[test]
-fn a_forged_start_is_refused() {
+fn a_forged_start_is_rejected() {
     needs_capture!();
     let Some(user) = User::with(ALL) else { return };
     let ours = std::process::id(); // root's
@@ -82,7 +82,7 @@ fn a_forged_start_is_refused() {
 
 /// A command without `no_new_privs`: ngmi's recorder always sets it.
 #[test]
-fn a_forged_command_is_judged_as_any_process() {
+fn a_forged_command_is_checked_like_any_process() {
     needs_capture!();
     let Some(user) = User::with(ALL) else { return };
     let mut burn = user.runs("./burn").arg("60000").spawn().unwrap();

@@ -18,10 +18,10 @@
 mod harness;
 
 mod environment;
+mod file_capabilities;
 mod files;
 mod forged;
 mod hidden;
-mod lent;
 mod mounted;
 mod outputs;
 mod refused;

@@ -69,7 +69,7 @@ fn a_new_file_has_the_mode_that_the_umask_leaves() {
 }
 
 #[test]
-fn an_old_file_of_ours_keeps_its_mode() {
+fn an_existing_output_keeps_its_mode() {
     let user = User::new();
     let (_systems, folders) = shared();
     for folder in folders {
@@ -85,7 +85,7 @@ fn an_old_file_of_ours_keeps_its_mode() {
 }
 
 #[test]
-fn another_users_file_stays_as_it_is() {
+fn another_users_file_is_left_unchanged() {
     let user = User::new();
     let (_systems, folders) = shared();
     for folder in folders {
@@ -104,7 +104,7 @@ fn another_users_file_stays_as_it_is() {
 }
 
 #[test]
-fn a_name_that_can_be_foreseen_is_not_used() {
+fn predictable_names_are_not_used() {
     let user = User::new();
     let (_systems, folders) = shared();
     for folder in folders {

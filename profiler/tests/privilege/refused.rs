@@ -34,7 +34,7 @@ fn expect_refusal(user: &User, words: &[&str], why: &str) {
 }
 
 #[test]
-fn what_is_not_the_users_own() {
+fn other_users_and_the_whole_machine_are_refused() {
     needs_capture!();
     let Some(user) = User::with(ALL) else { return };
     expect_refusal(&user, &["-a", "-d", "1"], "run with sudo");
@@ -49,7 +49,7 @@ fn what_is_not_the_users_own() {
 }
 
 #[test]
-fn a_process_of_the_users_own_only_if_it_can_gain_no_rights() {
+fn own_processes_that_can_gain_privileges_are_refused() {
     needs_capture!();
     let Some(user) = User::with(ALL) else { return };
     let own = Running(user.runs("./burn").arg("60000").spawn().unwrap());

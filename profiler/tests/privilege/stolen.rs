@@ -37,7 +37,7 @@ fn give(path: &Path) {
 const START: &str = r#"{"Start":{"pid":1,"command":[]}}"#;
 
 #[test]
-fn the_socket_of_the_half_that_became_the_user_can_not_be_taken() {
+fn the_socket_of_the_unprivileged_process_cannot_be_stolen() {
     needs_capture!();
     for way in [&["--user", "nobody"][..], &[]] {
         let mut recorder = Ngmi::record().args(way);
@@ -105,7 +105,7 @@ fn expect_refusal(scope: Scope, pid: Option<u32>, why: &str) {
 }
 
 #[test]
-fn the_command_is_a_process_of_the_users_own() {
+fn the_command_must_be_a_process_of_the_user() {
     needs_capture!();
     let folder = tempfile::tempdir().unwrap();
     give(folder.path());
@@ -144,7 +144,7 @@ fn the_command_is_a_process_of_the_users_own() {
 
 /// A process given by its pid is recorded only if it is still the same one: the user decides when to begin.
 #[test]
-fn the_number_of_a_process_that_ended_stands_for_nothing() {
+fn the_pid_of_an_ended_process_is_worthless() {
     needs_capture!();
     let mut named = Command::new("/bin/sleep").arg("60").spawn().unwrap();
     let (mut child, link) = capture(Scope::Pids(vec![named.id()]));
@@ -161,7 +161,7 @@ fn the_number_of_a_process_that_ended_stands_for_nothing() {
 
 /// What root finds in other users' processes is passed on only if the user could open it.
 #[test]
-fn no_descriptor_of_roots_reaches_the_user() {
+fn no_descriptor_of_root_reaches_the_user() {
     needs_capture!();
     let folder = tempfile::tempdir().unwrap();
     give(folder.path());

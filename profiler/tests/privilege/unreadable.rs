@@ -25,7 +25,7 @@ fn is_unprivileged(pid: u32) -> bool {
 
 /// The recorder has a descriptor of the program if, and only if, the user may read it.
 #[test]
-fn a_program_that_its_user_may_not_read_is_not_handed_over() {
+fn an_unreadable_program_is_not_handed_over() {
     needs_capture!();
     for (mode, may) in [(0o711, false), (0o755, true)] {
         let folder = tempfile::Builder::new().prefix("ngmi-test-").tempdir().unwrap();

@@ -67,9 +67,9 @@ impl User {
     }
 
     /// `ngmi SUBCOMMAND`.
-    pub fn ngmi(&self, verb: &str) -> Command {
+    pub fn ngmi(&self, subcommand: &str) -> Command {
         let mut command = self.runs(self.path("ngmi"));
-        command.arg(verb);
+        command.arg(subcommand);
         command
     }
 

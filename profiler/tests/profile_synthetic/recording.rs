@@ -74,7 +74,7 @@ pub fn recording() -> Recording {
 
 /// With integers beyond the precision of a double.
 fn cost() -> Cost {
-    let half = |during_ns| ProcessCost {
+    let process_cost = |during_ns| ProcessCost {
         before_ns: 1,
         during_ns,
         after_ns: 3,
@@ -86,8 +86,8 @@ fn cost() -> Cost {
         time_ns,
     };
     Cost {
-        capture: Some(half(u64::MAX)),
-        record: Some(half(2)),
+        capture: Some(process_cost(u64::MAX)),
+        record: Some(process_cost(2)),
         programs: Some(ProgramCosts {
             counted_ns: 10,
             of_ns: 100,

@@ -53,7 +53,7 @@ fn sanitized((mut tables, mut collected): (Tables, Collected), mut person: Perso
 }
 
 #[test]
-fn without_the_person_nothing_tells_of_the_person() {
+fn sanitized_profiles_reveal_no_personal_data() {
     let alice = || planted(|_| "file:///home/alice.smith/x of alice.smith@wonderland".into());
     let person = Person {
         hosts: ["wonderland".to_owned()].into(),
@@ -105,7 +105,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_name_is_left_anywhere(
+    fn no_name_remains(
         user in name(),
         host in name(),
         by_path: bool,

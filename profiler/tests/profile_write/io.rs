@@ -24,7 +24,7 @@ fn weights(profile: &Value, id: u64) -> Vec<(String, f64)> {
 }
 
 #[test]
-fn waits_weigh_their_time_apart_by_what_they_are_for() {
+fn waits_are_weighted_by_time_and_reason() {
     let profile = profile();
     let close = |found: Vec<(String, f64)>, expected: &[(&str, f64)]| {
         for (leaf, ms) in expected {
@@ -60,7 +60,7 @@ fn waits_weigh_their_time_apart_by_what_they_are_for() {
 
 /// The front end ignores CPU time that exceeds the time since the previous row.
 #[test]
-fn cpu_time_is_where_the_thread_ran() {
+fn cpu_time_is_placed_where_the_thread_ran() {
     let profile = profile();
     for thread in profile["threads"].as_array().unwrap() {
         let Some(cpu) = thread["samples"]["threadCPUDelta"].as_array() else {
@@ -83,7 +83,7 @@ fn marker(profile: &Value, id: u64, name: &str) -> Vec<Value> {
 }
 
 #[test]
-fn markers_say_what_was_waited_for_and_why() {
+fn markers_show_what_was_waited_for_and_why() {
     let profile = profile();
     let io = marker(&profile, 0, "FileIO");
     assert_eq!(io.len(), 1);
@@ -137,7 +137,7 @@ fn sum_of(profile: &Value, pid: &str, name: &str) -> f64 {
 }
 
 #[test]
-fn an_unfinished_request_is_under_way_and_in_no_sum() {
+fn an_unfinished_request_is_in_no_sum() {
     let profile = profile();
     let panel = profile["meta"]["extra"].to_string();
     assert!(
@@ -150,7 +150,7 @@ fn an_unfinished_request_is_under_way_and_in_no_sum() {
 }
 
 #[test]
-fn a_device_is_a_track_with_its_requests_and_who_asked_for_them() {
+fn a_device_is_a_track_with_requests_and_submitters() {
     let profile = profile();
     let threads = profile["threads"].as_array().unwrap();
     let (place, device) = threads

@@ -77,7 +77,7 @@ fn words(folder: &Path) -> [String; 2] {
 
 /// Runs with the usual settings, and with each of them changed.
 #[test]
-fn roots_program_sees_what_it_sees_without() {
+fn a_program_of_root_runs_as_without_the_recorder() {
     needs_capture!();
     let alone = Oracle::c("alone").path;
     for setup in ["exec \"$0\" \"$@\"", SURROUNDINGS] {
@@ -93,7 +93,7 @@ fn roots_program_sees_what_it_sees_without() {
 }
 
 #[test]
-fn a_persons_program_under_sudo_sees_what_it_sees_without() {
+fn a_users_program_under_sudo_runs_as_without_the_recorder() {
     needs_capture!();
     let recorder = Ngmi::record_as_sudo(NOBODY);
     let alone = Oracle::c("alone").copied(&recorder.dir().join("alone")).path;
@@ -112,7 +112,7 @@ fn a_persons_program_under_sudo_sees_what_it_sees_without() {
 
 /// A shell leads the session, as in a user's terminal window.
 #[test]
-fn a_program_in_a_terminal_sees_what_it_sees_without() {
+fn a_program_in_a_terminal_runs_as_without_the_recorder() {
     needs_capture!();
     let place = tempfile::tempdir().unwrap();
     let alone = Oracle::c("alone").path.display().to_string();
@@ -153,7 +153,7 @@ fn nice(pid: u32) -> Vec<i32> {
 
 /// The program and the recorder keep the nice value that they were started with.
 #[test]
-fn the_privileged_half_alone_has_a_better_place() {
+fn only_the_privileged_helper_has_raised_priority() {
     needs_capture!();
     let allowed = Command::new("nice").args(["-n", "-10", "nice"]).output().unwrap();
     let own = nice(std::process::id())[0];

@@ -21,7 +21,7 @@ fn runs(cost: &Value, program: &str) -> u64 {
 }
 
 #[test]
-fn the_kernels_own_count_is_told_exactly_on_request() {
+fn the_kernels_count_is_reported_exactly_on_request() {
     needs_capture!();
     let outcome = Ngmi::record()
         .args(["--json", "--self-account", "--keep-events", "log"])
@@ -41,9 +41,9 @@ fn the_kernels_own_count_is_told_exactly_on_request() {
     let wall = number(&cost["programs"]["of_ns"]);
     let cpus = std::thread::available_parallelism().unwrap().get() as u64;
     assert!(number(&cost["programs_ns"]) < wall * cpus, "{cost}");
-    for half in ["capture", "record"] {
-        assert!(number(&cost[half]["peak_rss_bytes"]) > 1 << 20, "{half}: {cost}");
-        assert!(number(&cost[half]["before_ns"]) > 0, "{half}: {cost}");
+    for process in ["capture", "record"] {
+        assert!(number(&cost[process]["peak_rss_bytes"]) > 1 << 20, "{process}: {cost}");
+        assert!(number(&cost[process]["before_ns"]) > 0, "{process}: {cost}");
     }
     assert!(number(&cost["conversion_ns"]) > 0, "{cost}");
     let log = std::fs::metadata(outcome.file("log")).unwrap().len();
@@ -70,7 +70,7 @@ fn kept(outcome: &Outcome, cost: &Value) {
 }
 
 #[test]
-fn a_longer_recording_is_counted_in_part_and_says_so() {
+fn a_longer_recording_is_extrapolated_and_marked() {
     needs_capture!();
     let outcome = Ngmi::record().arg("--json").program(Oracle::c("burn"), ["2500"]).run();
     let cost = account(&outcome);

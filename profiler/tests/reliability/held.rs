@@ -146,7 +146,7 @@ fn a_file_system_is_unmounted_lazily_under_its_program() {
 }
 
 #[test]
-fn a_program_that_is_its_own_image_leaves_no_mount_and_no_process() {
+fn a_program_run_from_its_own_image_leaves_no_mount() {
     needs_capture!();
     let (folder, burn) = (Mountable::new(), Oracle::c("burn").path);
     let image = Oracle::c("reliability/image").path;

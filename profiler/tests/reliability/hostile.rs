@@ -28,7 +28,7 @@ fn libc() -> String {
 
 /// An ordinary user maps files as code and truncates them while root's recorder builds their unwind tables.
 #[test]
-fn a_user_cuts_off_mapped_files_under_roots_recorder() {
+fn a_user_truncates_mapped_files_under_roots_recorder() {
     needs_capture!();
     let recorder = Ngmi::record();
     chown(recorder.dir(), Some(USER), Some(USER)).unwrap();
@@ -80,7 +80,7 @@ fn served(folder: &Path) -> (Vec<OsString>, PathBuf) {
 /// The program is on a file system that answers while the program runs. The recorder copies what it needs meanwhile,
 /// so no process waits for the file system afterwards.
 #[test]
-fn a_file_system_that_stands_still_afterwards_costs_nothing() {
+fn a_file_system_that_hangs_later_costs_nothing() {
     needs_capture!();
     let place = tempfile::tempdir().unwrap();
     let (words, note) = served(place.path());
@@ -100,7 +100,7 @@ fn a_file_system_that_stands_still_afterwards_costs_nothing() {
 /// The file system does not answer requests to open the program once it runs. The recorder continues without the file,
 /// ends, and names it.
 #[test]
-fn a_file_system_that_does_not_answer_costs_names_and_no_time_of_the_drain() {
+fn a_hung_file_system_costs_names_but_no_drain_time() {
     needs_capture!();
     let place = tempfile::tempdir().unwrap();
     let (words, note) = served(place.path());

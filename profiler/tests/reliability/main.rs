@@ -21,10 +21,10 @@ mod log;
 
 mod alone;
 mod cost;
-mod crowds;
 mod held;
 mod hostile;
 mod rings;
+mod scale;
 mod stops;
 mod surroundings;
 mod terminal;

@@ -55,7 +55,7 @@ fn a_tiny_ring_loses_faults_and_counts_each() {
 /// One half of the ring holds copies of stacks, the other half events without a stack, while it is not drained.
 /// Copies alone would fill four rings.
 #[test]
-fn a_ring_that_fills_takes_events_without_copies() {
+fn a_full_ring_takes_events_without_copies() {
     needs_capture!();
     let Some(ngmi) = record_with_ring("1048576") else {
         return;
@@ -120,7 +120,7 @@ impl Drop for Disk {
 }
 
 #[test]
-fn a_disk_that_stands_still_holds_up_the_recorder_and_not_the_program() {
+fn a_hung_disk_blocks_the_recorder_but_not_the_program() {
     needs_capture!();
     let Some(disk) = Disk::new() else {
         skip("no ext4 file system can be created and mounted here");

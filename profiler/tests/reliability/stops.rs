@@ -80,7 +80,7 @@ pub fn expect_all_time(outcome: &Outcome, ms: f64) {
 }
 
 #[test]
-fn the_capture_half_stands_still() {
+fn the_capture_process_is_stopped() {
     needs_capture!();
     let mut recorder = Recorder::start(Ngmi::record(), "1500");
     send(recorder.capture, Signal::SIGSTOP);
@@ -90,7 +90,7 @@ fn the_capture_half_stands_still() {
 }
 
 #[test]
-fn the_record_half_stands_still() {
+fn the_recorder_is_stopped() {
     needs_capture!();
     let mut recorder = Recorder::start(Ngmi::record(), "1500");
     recorder.running.signal(Signal::SIGSTOP);
@@ -102,7 +102,7 @@ fn the_record_half_stands_still() {
 }
 
 #[test]
-fn everybody_stands_still_as_after_ctrl_z() {
+fn all_processes_are_stopped_as_by_ctrl_z() {
     needs_capture!();
     let recorder = Recorder::start(Ngmi::record(), "1000");
     let all = [
@@ -126,7 +126,7 @@ fn everybody_stands_still_as_after_ctrl_z() {
 }
 
 #[test]
-fn the_command_stands_still() {
+fn the_command_is_stopped() {
     needs_capture!();
     let recorder = Recorder::start(Ngmi::record(), "1000");
     send(recorder.burn, Signal::SIGSTOP);
@@ -152,7 +152,7 @@ fn the_command_is_killed() {
 }
 
 #[test]
-fn the_capture_half_is_killed() {
+fn the_capture_process_is_killed() {
     needs_capture!();
     let recorder = Recorder::start(Ngmi::record(), "30000");
     std::thread::sleep(Duration::from_millis(700));
@@ -176,7 +176,7 @@ fn the_capture_half_is_killed() {
 }
 
 #[test]
-fn both_halves_are_killed() {
+fn both_processes_are_killed() {
     needs_capture!();
     let recorder = Recorder::start(Ngmi::record(), "30000");
     std::thread::sleep(Duration::from_millis(700));
@@ -200,7 +200,7 @@ fn expect_convertible(log: &Path) {
 }
 
 #[test]
-fn the_process_that_makes_the_profile_is_killed() {
+fn the_converter_is_killed() {
     needs_capture!();
     let is_it = |pid| procfs::command_line(pid).iter().any(|word| word == "__convert");
     // It may end before it is found.

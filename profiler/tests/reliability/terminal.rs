@@ -154,7 +154,7 @@ fn timeout_writes_the_profile_with_any_signal() {
 
 /// SIGTERM and SIGINT as `timeout` sends them, to its child and then to the group; SIGHUP any number of times.
 #[test]
-fn a_request_that_is_repeated_is_no_second_ctrl_c() {
+fn a_repeated_request_is_not_a_second_ctrl_c() {
     needs_capture!();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         let recorder = Recorder::start(Ngmi::record(), "30000");

@@ -69,7 +69,7 @@ fn pages_count_once() {
 }
 
 #[test]
-fn a_profile_alone_says_what_it_knows() {
+fn a_profile_alone_gives_partial_knowledge() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("profile.json");
     std::fs::write(&path, recording().json()).unwrap();
@@ -97,7 +97,7 @@ fn a_profile_alone_says_what_it_knows() {
 }
 
 #[test]
-fn what_is_no_recording_of_ours_is_told() {
+fn foreign_recordings_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("foreign.json");
     std::fs::write(&path, r#"{"meta":{"preprocessedProfileVersion":70},"threads":[]}"#).unwrap();

@@ -149,7 +149,7 @@ fn pages<'f>(found: &'f Value, pid: u32, file: &str, section: Option<&str>) -> i
 }
 
 #[test]
-fn each_page_of_a_program_alone_is_where_it_belongs() {
+fn each_page_of_a_lone_program_is_attributed() {
     let program = Footprint::new(&[]);
     let pid = program.parent.id();
     let found = program.json(&[], &[pid]);
@@ -173,7 +173,7 @@ fn each_page_of_a_program_alone_is_where_it_belongs() {
 }
 
 #[test]
-fn a_tree_shares_what_a_fork_shares() {
+fn a_process_tree_shares_forked_pages() {
     let program = Footprint::new(&["fork"]);
     let pids = [program.parent.id(), program.child];
     let found = program.json(&["--tree"], &pids);
@@ -207,7 +207,7 @@ impl Drop for Outlived {
 }
 
 #[test]
-fn a_recording_says_who_touched_what_is_there() {
+fn a_recording_shows_who_touched_present_pages() {
     if let Some(reason) = skip::no_capture() {
         skip::skip(&reason);
         return;
@@ -257,7 +257,7 @@ fn a_recording_says_who_touched_what_is_there() {
 }
 
 #[test]
-fn our_own_pages_are_told_without_root() {
+fn our_own_pages_are_shown_without_root() {
     // A process may read its own page table.
     let found: Value = serde_json::from_str(&said(&[&std::process::id().to_string(), "--json"])).unwrap();
     assert!(found["totals"]["rss_bytes"].as_u64() > Some(0));
@@ -269,7 +269,7 @@ fn our_own_pages_are_told_without_root() {
 }
 
 #[test]
-fn what_has_no_memory_is_told() {
+fn processes_without_memory_are_reported() {
     let gone = u32::MAX.to_string();
     assert!(refused(&[&gone]).contains("no such process"));
     // kthreadd, where it is visible.

@@ -123,7 +123,7 @@ fn end() -> Event<'static> {
 }
 
 #[test]
-fn what_was_before_is_no_fact_and_what_was_under_way_begins_with_the_recording() {
+fn earlier_events_are_dropped_and_ongoing_ones_start_with_the_recording() {
     let disk = Device { major: 254, minor: 0 };
     let bio = |time, sector| {
         Event::Bio(Bio {
@@ -226,11 +226,11 @@ proptest! {
     /// A thread alternates between running and waiting, starting before the recording; samples carry the CPU time
     /// since the previous one.
     #[test]
-    fn times_on_and_off_cpus_are_those_within(
+    fn times_on_and_off_cpus_are_limited_to_the_recording(
         steps in prop::collection::vec((1..400_000u64, any::<bool>(), 0..4u64), 1..24),
         ends in any::<bool>(),
     ) {
-        let (mut now, mut told, mut on, mut off) = (START - 700_000, 0, 0, 0);
+        let (mut now, mut pending, mut on, mut off) = (START - 700_000, 0, 0, 0);
         let mut events = vec![born(START - 800_000, 7, true)];
         for (took, waits, samples) in steps {
             let to = (now + took).min(END);
@@ -244,19 +244,19 @@ proptest! {
                 for part in 1..=samples {
                     let time = now + (to - now) * part / 4;
                     if time >= START && time > last {
-                        events.push(Event::Sample(Sample { at: at(time, 7, 7), cpu_time: told + time - last, ..Sample::default() }));
-                        (told, last) = (0, time);
+                        events.push(Event::Sample(Sample { at: at(time, 7, 7), cpu_time: pending + time - last, ..Sample::default() }));
+                        (pending, last) = (0, time);
                     }
                 }
-                told += to - last;
+                pending += to - last;
             }
             now = to;
         }
         let last = at(now.max(START), 7, 7);
         events.push(if ends {
-            Event::TaskExit(TaskExit { at: last, cpu_time: told, ..TaskExit::default() })
+            Event::TaskExit(TaskExit { at: last, cpu_time: pending, ..TaskExit::default() })
         } else {
-            Event::TaskAlive { at: last, cpu_time: told }
+            Event::TaskAlive { at: last, cpu_time: pending }
         });
         let (tables, facts) = facts(&events);
         prop_assert!(facts.times().all(|time| time.0 >= START));

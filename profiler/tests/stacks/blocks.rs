@@ -209,14 +209,14 @@ fn from_the_function_to_the_sector() {
     );
     assert_eq!(&*tables.files[first.file.unwrap().index()].path, "/lib/x.so");
 
-    let told: Vec<_> = (facts.causes.iter())
+    let actual: Vec<_> = (facts.causes.iter())
         .map(|cause| match cause.reason {
             Reason::Request(request) => (cause.effect.kind, cause.effect.start, request.own, request.sector),
             Reason::Holder(_) => panic!("{cause:?}"),
         })
         .collect();
     assert_eq!(
-        told,
+        actual,
         [
             (EffectKind::Fault, Timestamp(1000), true, 800),
             (EffectKind::Wait, Timestamp(1050), true, 800)
@@ -225,7 +225,7 @@ fn from_the_function_to_the_sector() {
 }
 
 #[test]
-fn what_a_kernel_thread_writes_and_what_nobody_saw_begin() {
+fn kernel_thread_writes_and_unseen_starts() {
     let writeback = Bio {
         at: at(1000, 2, 2),
         comm: b"kworker/u4:1".to_vec(),

@@ -77,7 +77,7 @@ fn is_code(mapping: &Mapping) -> bool {
 }
 
 #[test]
-fn a_file_that_is_gone_leaves_offsets_or_what_the_log_noted() {
+fn a_missing_file_leaves_offsets_or_logged_names() {
     let Some(dump) = run("recurse", Flavour(&["-O2"])) else {
         return;
     };

@@ -169,7 +169,7 @@ fn a_librarys_faults() {
 }
 
 #[test]
-fn the_time_line_takes_over_where_the_kernel_is_silent() {
+fn the_timeline_is_used_without_kernel_data() {
     let (library, log_file) = (id(254, 5), id(254, 6));
     let events = [
         map(110, 0x10000, 0x2000, library, "/lib/x.so", 5),
@@ -182,7 +182,7 @@ fn the_time_line_takes_over_where_the_kernel_is_silent() {
         Event::Fault(bare(170, 0x11234)),
     ];
     let (tables, facts) = facts(&events);
-    let told: Vec<_> = facts
+    let actual: Vec<_> = facts
         .faults
         .iter()
         .map(|fault| {
@@ -194,7 +194,7 @@ fn the_time_line_takes_over_where_the_kernel_is_silent() {
         .collect();
     let unknown = Access::Unknown;
     assert_eq!(
-        told,
+        actual,
         [
             (FaultClass::FileRead, unknown, Some(("/lib/x.so", 0x3234))),
             (FaultClass::Unknown, unknown, Some(("/var/log", 8))),
@@ -205,7 +205,7 @@ fn the_time_line_takes_over_where_the_kernel_is_silent() {
 }
 
 #[test]
-fn the_kernels_word_beats_the_time_line() {
+fn kernel_data_outranks_the_timeline() {
     let (old, new, below) = (id(254, 5), id(254, 6), id(254, 7));
     let remote = Fault {
         flags: FAULT_REMOTE | FAULT_HAS_VMA | FAULT_HAS_FILE,
@@ -231,7 +231,7 @@ fn the_kernels_word_beats_the_time_line() {
 }
 
 #[test]
-fn a_threads_account_closes() {
+fn a_threads_account_balances() {
     let exit = |minor, before| {
         Event::TaskExit(TaskExit {
             at: at(900, 7, 7),

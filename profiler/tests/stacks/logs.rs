@@ -110,7 +110,7 @@ fn story() -> Vec<Event<'static>> {
 }
 
 #[test]
-fn a_recording_is_told_in_order() {
+fn a_recording_is_replayed_in_order() {
     let (tables, facts, _) = replay(&log(&story()), &NoBinaries);
     let recording = &tables.recording;
     assert_eq!((recording.start, recording.end), (Timestamp(100), Timestamp(600)));
@@ -165,7 +165,7 @@ fn a_recording_is_told_in_order() {
 }
 
 #[test]
-fn kernel_frames_are_named_and_user_stacks_end_for_a_reason() {
+fn kernel_frames_are_named_and_user_stacks_have_an_end_reason() {
     let (tables, facts, _) = replay(&log(&story()), &NoBinaries);
     let kernel = |offset| Location::Kernel {
         module: ModuleId(0),
@@ -198,10 +198,10 @@ fn kernel_frames_are_named_and_user_stacks_end_for_a_reason() {
 }
 
 #[test]
-fn damage_and_lateness_are_losses() {
+fn damaged_and_late_events_are_losses() {
     let mut bytes = log(&story()[..2]);
-    let half = bytes.len() - 10;
-    bytes[half] ^= 1;
+    let damaged = bytes.len() - 10;
+    bytes[damaged] ^= 1;
     let (tables, facts, _) = replay(&bytes, &NoBinaries);
     assert_eq!(tables.recording.losses, [("log chunk damaged".to_owned(), 1)]);
     assert_eq!((facts.samples.len(), tables.recording.end_reason), (0, None));
@@ -257,7 +257,7 @@ fn unnamed_code() -> Vec<Event<'static>> {
 }
 
 #[test]
-fn reports_tell_code_that_nobody_named_as_one() {
+fn reports_merge_unnamed_code() {
     let events = unnamed_code();
     let names = |tables: &Tables, facts: &Facts, sample: usize| {
         let stack = locations(tables, facts.samples[sample].stack).into_iter();

@@ -123,7 +123,7 @@ fn only(events: &[Event<'_>]) -> (Tables, WaitFact) {
 }
 
 #[test]
-fn a_stack_that_came_ahead_is_the_waits() {
+fn a_preceding_stack_belongs_to_the_wait() {
     let events = [
         born(7),
         symbol(0x1010, "__schedule"),
@@ -167,7 +167,7 @@ fn a_stack_that_came_ahead_is_the_waits() {
 }
 
 #[test]
-fn a_wait_without_one_has_its_own() {
+fn a_wait_without_a_preceding_stack_has_its_own() {
     let events = [
         born(7),
         kernel(3, &[0x1010, 0x2020]),
@@ -243,7 +243,7 @@ fn a_call_has_its_name_path_and_file() {
         read(500, fifo, 0o010_600),
     ];
     let (tables, facts) = facts(&events);
-    let told: Vec<_> = facts
+    let actual: Vec<_> = facts
         .iter()
         .map(|fact| {
             let call = fact.call.as_ref().unwrap();
@@ -252,7 +252,7 @@ fn a_call_has_its_name_path_and_file() {
         })
         .collect();
     assert_eq!(
-        told,
+        actual,
         [
             ("openat", Some("../a b"), None, WaitReason::FileSystem),
             ("read", None, Some("/var/lib/x.db"), WaitReason::FileSystem),
@@ -263,7 +263,7 @@ fn a_call_has_its_name_path_and_file() {
 }
 
 #[test]
-fn a_waker_has_its_own_stack_and_only_a_recorded_one_a_thread() {
+fn a_waker_has_its_own_stack_and_a_thread_if_recorded() {
     let waker = |time, pid, user, kernel| {
         Some(Waker {
             time: Timestamp(time),
@@ -318,7 +318,7 @@ fn a_waker_has_its_own_stack_and_only_a_recorded_one_a_thread() {
 }
 
 #[test]
-fn what_was_not_seen_is_said() {
+fn missed_parts_are_marked() {
     let with = |out, flags, state| {
         Event::Wait(Wait {
             flags,
@@ -335,9 +335,9 @@ fn what_was_not_seen_is_said() {
         with(600, 0, state::STOPPED),
     ];
     let (_, found) = facts(&events);
-    let told: Vec<_> = found.iter().map(|fact| (fact.coverage, fact.reason)).collect();
+    let actual: Vec<_> = found.iter().map(|fact| (fact.coverage, fact.reason)).collect();
     assert_eq!(
-        told,
+        actual,
         [
             (Coverage::StartMissed, WaitReason::Unknown),
             (Coverage::EndMissed, WaitReason::Kernel),
@@ -350,7 +350,7 @@ fn what_was_not_seen_is_said() {
 
 /// The command waits for the recorder, and its lifetime begins when it is released.
 #[test]
-fn what_the_command_waited_for_the_recorder_is_not_its_own() {
+fn waiting_for_the_recorder_is_excluded() {
     let command = Event::TaskNew(TaskNew {
         at: at(100, 7, 7),
         existed: true,
@@ -360,8 +360,8 @@ fn what_the_command_waited_for_the_recorder_is_not_its_own() {
         flags: sw::WAIT_UNSEEN_START,
         ..wait(200, 900)
     };
-    let (tables, told) = facts(&[command, Event::Wait(unseen), Event::Wait(wait(1000, 1100))]);
-    assert_eq!(told.iter().map(|wait| wait.start.0).collect::<Vec<_>>(), [1000]);
+    let (tables, actual) = facts(&[command, Event::Wait(unseen), Event::Wait(wait(1000, 1100))]);
+    assert_eq!(actual.iter().map(|wait| wait.start.0).collect::<Vec<_>>(), [1000]);
     assert_eq!(tables.threads[0].start, Timestamp(900));
     assert_eq!(tables.recording.waits_seen, 1);
 }

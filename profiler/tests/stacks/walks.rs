@@ -4,7 +4,7 @@ use profiler_common::stack::FLAG_STACK_CUT;
 
 use profiler::addr::Avma;
 use profiler::fact::TruncationReason;
-use profiler::unwind::{FRAME_LIMIT, Mapped, Modules, Place, Walk, Walker};
+use profiler::unwind::{FRAME_LIMIT, FramePlace, Mapped, Modules, Walk, Walker};
 
 use super::program::{Dump, Flavour, run};
 
@@ -119,7 +119,7 @@ fn code_made_at_run_time_has_frame_pointers() {
     assert_eq!(
         walk.frames
             .iter()
-            .filter(|frame| matches!(frame.place, Place::MadeAtRunTime(_)))
+            .filter(|frame| matches!(frame.place, FramePlace::MadeAtRunTime(_)))
             .count(),
         1
     );
@@ -133,7 +133,7 @@ fn frame_pointers_serve_where_tables_are_missing() {
 }
 
 #[test]
-fn neither_tables_nor_frame_pointers_is_said_so() {
+fn missing_tables_and_frame_pointers_are_reported() {
     let Some(dump) = run(
         "recurse",
         Flavour(&["-O2", "-fomit-frame-pointer", "-fno-asynchronous-unwind-tables"]),
@@ -146,7 +146,7 @@ fn neither_tables_nor_frame_pointers_is_said_so() {
 }
 
 #[test]
-fn a_copy_that_is_too_short_is_said_so() {
+fn a_short_copy_is_reported() {
     let Some(dump) = run("recurse", PLAIN) else { return };
     let whole = dump.walk(0, |_| {});
     for len in (0..dump.stack.len().min(3000)).step_by(40) {
@@ -166,7 +166,7 @@ fn a_copy_that_is_too_short_is_said_so() {
 }
 
 #[test]
-fn what_is_missing_is_the_reason() {
+fn the_missing_part_is_the_reason() {
     let Some(mut dump) = run("recurse", PLAIN) else { return };
     let walk = dump.walk(0, |sample| sample.stacks.flags = 0);
     assert_eq!((walk.frames.len(), walk.end), (0, Err(TruncationReason::NotCaptured)));
@@ -175,7 +175,7 @@ fn what_is_missing_is_the_reason() {
     dump.binaries.hidden = Some("stacks".to_owned());
     let walk = dump.walk(0, |_| {});
     assert_eq!(walk.end, Err(TruncationReason::ModuleUnreadable));
-    assert!(matches!(walk.frames[0].place, Place::Unreadable(..)));
+    assert!(matches!(walk.frames[0].place, FramePlace::Unreadable(..)));
     dump.binaries.hidden = None;
     dump.maps.retain(|mapping| !mapping.path.ends_with(b"libc.so.6"));
     assert_eq!(dump.walk(0, |_| {}).end, Err(TruncationReason::NoMapping));

@@ -134,7 +134,7 @@ fn compare(elf: &ElfFile) -> Count {
 }
 
 #[test]
-fn steps_lead_where_framehop_leads() {
+fn steps_match_framehop() {
     let others = [
         "/lib/x86_64-linux-gnu/libc.so.6",
         "/lib64/ld-linux-x86-64.so.2",

@@ -54,7 +54,7 @@ fn expressions_that_compilers_and_linkers_emit() {
 }
 
 #[test]
-fn what_no_row_holds_is_said() {
+fn inexpressible_rules_are_marked() {
     let Some(known) = known() else { return };
     assert_eq!(known.row(5, 0), nothing(Cfa::None));
     assert_eq!(known.row(6, 0), nothing(Cfa::Outermost));
@@ -71,7 +71,7 @@ fn what_no_row_holds_is_said() {
 }
 
 #[test]
-fn padding_costs_no_row_but_a_gap_does() {
+fn padding_adds_no_row_but_a_gap_does() {
     let Some(known) = known() else { return };
     let text = known.elf.section(".text").unwrap().svma.start;
     for byte in [0, 13, 15, 16] {
@@ -118,7 +118,7 @@ fn registers(ip: u64) -> UserRegs {
 }
 
 #[test]
-fn a_stub_is_left_before_and_behind_its_push() {
+fn a_stub_is_unwound_before_and_after_its_push() {
     let row = plain(Cfa::Plt, 11);
     for (ip, cfa) in [(0x1000, 0x7008), (0x100a, 0x7008), (0x100b, 0x7010), (0x100f, 0x7010)] {
         let (to, by) = step(Arch::X86_64, row, &registers(ip), word).unwrap();

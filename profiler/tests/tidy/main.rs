@@ -177,7 +177,7 @@ fn files_are_short() {
 }
 
 #[test]
-fn files_say_what_they_are() {
+fn files_have_a_header_comment() {
     let silent = rust().filter(|source| !source.text.starts_with("//! "));
     expect_none(
         &silent
@@ -209,7 +209,7 @@ fn imports_flow_one_way() {
 
 /// What the vocabulary of facts must not refer to: what makes facts, and what makes them fewer.
 #[test]
-fn facts_know_neither_their_origin_nor_their_fate() {
+fn facts_depend_on_neither_capture_nor_output() {
     let rooms = ["profiler/fact/src/replay", "profiler/fact/src/reduce"];
     let mut findings = Vec::new();
     for source in rust() {
@@ -242,7 +242,7 @@ fn crates_depend_on_the_layers_above() {
 }
 
 #[test]
-fn unsafe_stands_where_it_may_and_says_why() {
+fn unsafe_is_allowed_only_with_a_reason() {
     let mut findings = Vec::new();
     for source in rust().filter(|source| source.path != "profiler/tests/tidy/main.rs") {
         let lines: Vec<&str> = source.text.lines().collect();
@@ -267,7 +267,7 @@ fn unsafe_stands_where_it_may_and_says_why() {
 }
 
 #[test]
-fn no_path_of_one_machine() {
+fn no_machine_specific_paths() {
     // Built here, so this file does not match itself.
     let paths = [
         ["/wo", "rk/"].concat(),
@@ -307,7 +307,7 @@ fn no_toolchain_is_pinned() {
 }
 
 #[test]
-fn documents_point_at_files_that_exist() {
+fn links_in_documents_exist() {
     let mut findings = Vec::new();
     for source in sources().iter().filter(|source| has_extension(&source.path, "md")) {
         let folder = root().join(&source.path).parent().unwrap().to_owned();
@@ -357,7 +357,7 @@ fn link_targets(text: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn the_readme_names_what_works() {
+fn the_readme_commands_work() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
     for path in ["scripts/test", "CHANGELOG.md", "docs/architecture.md"] {
         assert!(readme.contains(path), "README.md does not mention {path}");

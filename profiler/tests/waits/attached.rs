@@ -136,7 +136,7 @@ fn a_program_that_is_stopped() {
 
 /// The recorder continues without it, and still reports the wait.
 #[test]
-fn a_stack_that_can_not_be_read() {
+fn an_unreadable_stack() {
     needs_capture!();
     let mut child = Command::new(Oracle::c("waits/absent").path)
         .stdout(Stdio::piped())

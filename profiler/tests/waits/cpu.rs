@@ -36,7 +36,7 @@ fn a_hog_on_the_same_cpu() {
 }
 
 #[test]
-fn lives_add_up_and_are_the_kernels() {
+fn lifetimes_add_up_and_match_the_kernel() {
     needs_capture!();
     let Some(run) = record("lives") else { return };
     assert_eq!(run.episodes.len(), 4);

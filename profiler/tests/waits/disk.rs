@@ -108,7 +108,7 @@ fn io_uring() {
 }
 
 #[test]
-fn memory_that_goes_to_swap_and_comes_back() {
+fn memory_swapped_out_and_in() {
     needs_capture!();
     let Some(run) = record("swap") else { return };
     let Some(requests) = run.requests() else { return };

@@ -199,8 +199,8 @@ fn record_once(name: &str, command: &dyn Fn(&Path, &Path) -> Vec<OsString>) -> O
 
 /// Output of a subcommand for the log, value by value. `None` if it reports nothing and fails.
 #[track_caller]
-fn print<T: DeserializeOwned>(outcome: &Outcome, verb: &str, form: &str) -> Option<Vec<T>> {
-    let said = Ngmi::subcommand(verb).arg(outcome.file("log")).arg(form).run();
+fn print<T: DeserializeOwned>(outcome: &Outcome, subcommand: &str, form: &str) -> Option<Vec<T>> {
+    let said = Ngmi::subcommand(subcommand).arg(outcome.file("log")).arg(form).run();
     said.expect_no_panic();
     if said.code() != 0 {
         return None;

@@ -50,7 +50,7 @@ fn every_table_adds_up() {
 }
 
 #[test]
-fn the_function_is_the_programs_and_names_tell_locks_apart() {
+fn program_functions_distinguish_locks() {
     let report = report(5000, &Selection::default());
     let mut functions: Vec<_> = report
         .tables
@@ -175,7 +175,7 @@ fn about_files() -> (Tables, Facts) {
 }
 
 #[test]
-fn each_row_by_file_can_be_selected_whole() {
+fn each_file_row_can_be_selected() {
     let (tables, facts) = about_files();
     let view = View::new(&tables, &facts);
     let of = |file: &str| {
@@ -215,7 +215,7 @@ fn each_row_by_file_can_be_selected_whole() {
 }
 
 #[test]
-fn a_name_that_nothing_has_is_an_error_that_says_what_to_type() {
+fn an_unmatched_name_is_an_error_with_usage() {
     let (tables, facts) = facts(10);
     let view = View::new(&tables, &facts);
     let selection = Selection {

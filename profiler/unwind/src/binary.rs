@@ -15,7 +15,7 @@ use super::cfi::Cfi;
 use super::table::last_calls;
 use base::addr::{FileOffset, Svma};
 use base::event;
-use task::space::{FileKey, Files, MappedFile};
+use task::space::{FileKey, MappedFile, MappedFiles};
 
 /// Bytes after the entry point that count as the entry code: `_start` is shorter.
 const ENTRY_CODE: u64 = 64;
@@ -44,7 +44,7 @@ pub enum Content {
 }
 
 /// A file that was mapped executable, with its properties.
-pub struct Known {
+pub struct MappedBinary {
     /// The kind of file.
     pub content: Content,
     /// Build id of the file, or of the mapping or the log.
@@ -124,7 +124,7 @@ impl Binary {
 pub struct Modules<'b> {
     binaries: &'b dyn Binaries,
     /// By [`FileKey`].
-    known: Vec<Option<Known>>,
+    known: Vec<Option<MappedBinary>>,
     opened: Vec<Binary>,
     /// Modules from the log, for files that can't be opened.
     noted: FxHashMap<String, Vec<event::Module>>,
@@ -149,7 +149,7 @@ impl<'b> Modules<'b> {
     }
 
     /// The kind of a file; opens it on the first call.
-    pub fn known(&mut self, key: FileKey, files: &Files) -> &Known {
+    pub fn known(&mut self, key: FileKey, files: &MappedFiles) -> &MappedBinary {
         let index = key.index();
         if self.known.len() <= index {
             self.known.resize_with(index + 1, || None);
@@ -157,7 +157,7 @@ impl<'b> Modules<'b> {
         if self.known[index].is_none() {
             self.known[index] = Some(self.open(files.get(key)));
         }
-        self.known[index].get_or_insert_with(Known::nothing)
+        self.known[index].get_or_insert_with(MappedBinary::nothing)
     }
 
     /// The ELF file of an opened module.
@@ -173,12 +173,12 @@ impl<'b> Modules<'b> {
         &self.opened[id.index()]
     }
 
-    fn open(&mut self, file: &MappedFile) -> Known {
-        let without = |content, problem| Known {
+    fn open(&mut self, file: &MappedFile) -> MappedBinary {
+        let without = |content, problem| MappedBinary {
             content,
             build_id: file.build_id.to_vec(),
             problem,
-            ..Known::nothing()
+            ..MappedBinary::nothing()
         };
         if file.is_anonymous() {
             return without(Content::MadeAtRunTime, None);
@@ -203,7 +203,7 @@ impl<'b> Modules<'b> {
     }
 
     /// The log contains the segments of files that can't be opened here.
-    fn fill_from_log(&self, file: &MappedFile, known: &mut Known) {
+    fn fill_from_log(&self, file: &MappedFile, known: &mut MappedBinary) {
         let noted = self.noted.get(&*file.path).into_iter().flatten();
         let Some(module) = noted.rev().find(|module| module.file == file.file || file.is_vdso()) else {
             return;
@@ -222,7 +222,7 @@ impl<'b> Modules<'b> {
             .collect();
     }
 
-    fn add(&mut self, elf: &Arc<ElfFile>) -> Known {
+    fn add(&mut self, elf: &Arc<ElfFile>) -> MappedBinary {
         let id = BinaryId(u32::try_from(self.opened.len()).unwrap_or(u32::MAX));
         let base_svma = elf.base_svma();
         let segments: Vec<Segment> = elf
@@ -265,7 +265,7 @@ impl<'b> Modules<'b> {
         self.opened.push(binary);
         let problem =
             (!native).then(|| "32-bit code, or for another kind of processor: its stacks are not unwound".to_owned());
-        Known {
+        MappedBinary {
             content: Content::Binary(id),
             build_id: elf.build_id().to_vec(),
             base_svma: Svma(base_svma),
@@ -302,7 +302,7 @@ impl ModuleSectionInfo<ElfBytes> for Sections<'_> {
     }
 }
 
-impl Known {
+impl MappedBinary {
     fn nothing() -> Self {
         Self {
             content: Content::Unreadable,
@@ -345,7 +345,7 @@ mod tests {
             size,
             executable,
         };
-        let known = Known {
+        let known = MappedBinary {
             content: Content::Unreadable,
             build_id: Vec::new(),
             base_svma: Svma(0),

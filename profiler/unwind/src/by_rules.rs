@@ -8,7 +8,7 @@ use super::TruncationReason;
 use super::binary::BinaryId;
 use super::cfi::{Context, Registers, Saved};
 use super::copy::Missing;
-use super::steps::{Step, Trail};
+use super::steps::{Trail, WalkStep};
 use super::walk::{CACHES, Walker};
 use base::addr::Svma;
 
@@ -23,9 +23,9 @@ impl Walker<'_> {
         svma: Svma,
         registers: Registers,
         is_call: bool,
-    ) -> Step {
+    ) -> WalkStep {
         let Some(address) = self.modules.binary(id).hop_address(svma) else {
-            return Step::Stuck(TruncationReason::NoUnwindInfo);
+            return WalkStep::Stuck(TruncationReason::NoUnwindInfo);
         };
         let frame = match FrameAddress::from_return_address(address) {
             Some(frame) if is_call => frame,
@@ -44,7 +44,7 @@ impl Walker<'_> {
             Ok(Some(ip)) => {
                 let lookup = Svma(svma.0.wrapping_sub(u64::from(is_call)));
                 trail.passed.push((id, lookup, regs.sp()));
-                Step::To {
+                WalkStep::To {
                     registers: Registers {
                         ip,
                         sp: regs.sp(),
@@ -54,9 +54,9 @@ impl Walker<'_> {
                 }
             }
             // A return address of zero marks the first frame of a thread or a coroutine.
-            Ok(None) if zero => Step::Outermost,
-            Ok(None) => Step::Stuck(TruncationReason::BadChain),
-            Err(_) => Step::Stuck(match missing {
+            Ok(None) if zero => WalkStep::Outermost,
+            Ok(None) => WalkStep::Stuck(TruncationReason::BadChain),
+            Err(_) => WalkStep::Stuck(match missing {
                 Some(Missing::NotCopied) => TruncationReason::CopyTooShort,
                 Some(Missing::Elsewhere) | None => TruncationReason::BadChain,
             }),
@@ -71,10 +71,10 @@ impl Walker<'_> {
         id: BinaryId,
         lookup: Svma,
         registers: Registers,
-    ) -> Step {
+    ) -> WalkStep {
         let (modules, context) = (&self.modules, &mut self.context);
         let Some(cfi) = &modules.binary(id).cfi else {
-            return Step::Stuck(TruncationReason::NoUnwindInfo);
+            return WalkStep::Stuck(TruncationReason::NoUnwindInfo);
         };
         let copy = trail.copy;
         let passed = &trail.passed;
@@ -90,17 +90,17 @@ impl Walker<'_> {
             None
         };
         match cfi.step(context, lookup.0, registers, &mut |at| copy.read(at), &mut find) {
-            Ok(Some(next)) if next.ip == 0 => Step::Outermost,
+            Ok(Some(next)) if next.ip == 0 => WalkStep::Outermost,
             Ok(Some(next)) => {
                 trail.passed.push((id, lookup, next.sp));
-                Step::To {
+                WalkStep::To {
                     registers: next,
                     is_call: true,
                 }
             }
-            Ok(None) => Step::Stuck(TruncationReason::UnsupportedRule),
-            Err(Missing::NotCopied) => Step::Stuck(TruncationReason::CopyTooShort),
-            Err(Missing::Elsewhere) => Step::Stuck(TruncationReason::BadChain),
+            Ok(None) => WalkStep::Stuck(TruncationReason::UnsupportedRule),
+            Err(Missing::NotCopied) => WalkStep::Stuck(TruncationReason::CopyTooShort),
+            Err(Missing::Elsewhere) => WalkStep::Stuck(TruncationReason::BadChain),
         }
     }
 }

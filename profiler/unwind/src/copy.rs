@@ -63,7 +63,7 @@ mod tests {
     use profiler_common::stack::UserRegs;
 
     #[test]
-    fn what_is_missing_is_on_the_stack_or_elsewhere() {
+    fn missing_bytes_are_on_the_stack_or_elsewhere() {
         let stacks = Stacks {
             regs: UserRegs {
                 sp: 0x1000,

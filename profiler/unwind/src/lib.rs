@@ -21,7 +21,7 @@ use symbols::elf::ElfFile;
 
 pub use binary::{Content, Modules};
 pub use truncated::TruncationReason;
-pub use walk::{FRAME_LIMIT, Mapped, Place, RawFrame, Walk, Walker};
+pub use walk::{FRAME_LIMIT, FramePlace, Mapped, RawFrame, Walk, Walker};
 pub use walked::{End, Walked};
 
 use base::event::FileId;

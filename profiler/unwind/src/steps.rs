@@ -8,7 +8,7 @@ use super::copy::{Missing, StackCopy};
 use base::addr::Svma;
 
 /// The result of a step.
-pub enum Step {
+pub enum WalkStep {
     /// To a caller. `is_call`: by a call; otherwise by a signal, which can interrupt anywhere.
     To { registers: Registers, is_call: bool },
     /// The frame has no caller.
@@ -31,41 +31,41 @@ pub struct Trail<'s> {
 
 /// The kernel saved the interrupted registers in the `ucontext` at the stack pointer
 /// (arch/x86/kernel/signal.c, `struct rt_sigframe`).
-pub fn by_signal_frame(trail: &mut Trail<'_>, registers: Registers) -> Step {
+pub fn by_signal_frame(trail: &mut Trail<'_>, registers: Registers) -> WalkStep {
     let read = |offset| trail.copy.read(registers.sp.wrapping_add(offset));
     // Registers saved before the signal do not belong to the interrupted function.
     match (read(168), read(160), read(120)) {
         (Ok(ip), Ok(sp), Ok(fp)) => {
             trail.passed.clear();
-            Step::To {
+            WalkStep::To {
                 registers: Registers { ip, sp, fp },
                 is_call: false,
             }
         }
-        (Err(Missing::NotCopied), ..) => Step::Stuck(TruncationReason::CopyTooShort),
-        _ => Step::Stuck(TruncationReason::BadChain),
+        (Err(Missing::NotCopied), ..) => WalkStep::Stuck(TruncationReason::CopyTooShort),
+        _ => WalkStep::Stuck(TruncationReason::BadChain),
     }
 }
 
 /// Follows the chain of frame pointers. `doubt` is the reason that this is a guess.
-pub fn by_frame_pointer(trail: &mut Trail<'_>, registers: Registers, doubt: Option<TruncationReason>) -> Step {
+pub fn by_frame_pointer(trail: &mut Trail<'_>, registers: Registers, doubt: Option<TruncationReason>) -> WalkStep {
     if registers.fp == 0 && doubt.is_none() {
-        return Step::Outermost;
+        return WalkStep::Outermost;
     }
     trail.doubt = trail.doubt.or(doubt);
     if registers.fp < registers.sp {
-        return Step::Stuck(TruncationReason::BadChain);
+        return WalkStep::Stuck(TruncationReason::BadChain);
     }
     match (
         trail.copy.read(registers.fp),
         trail.copy.read(registers.fp.wrapping_add(8)),
     ) {
-        (Ok(_), Ok(0)) if trail.doubt.is_none() => Step::Outermost,
-        (Ok(_), Ok(0)) => Step::Stuck(TruncationReason::BadChain),
+        (Ok(_), Ok(0)) if trail.doubt.is_none() => WalkStep::Outermost,
+        (Ok(_), Ok(0)) => WalkStep::Stuck(TruncationReason::BadChain),
         (Ok(fp), Ok(ip)) => {
             trail.chained = true;
             trail.passed.clear();
-            Step::To {
+            WalkStep::To {
                 registers: Registers {
                     ip,
                     sp: registers.fp.wrapping_add(16),
@@ -74,7 +74,7 @@ pub fn by_frame_pointer(trail: &mut Trail<'_>, registers: Registers, doubt: Opti
                 is_call: true,
             }
         }
-        (Err(Missing::NotCopied), _) | (_, Err(Missing::NotCopied)) => Step::Stuck(TruncationReason::CopyTooShort),
-        _ => Step::Stuck(TruncationReason::BadChain),
+        (Err(Missing::NotCopied), _) | (_, Err(Missing::NotCopied)) => WalkStep::Stuck(TruncationReason::CopyTooShort),
+        _ => WalkStep::Stuck(TruncationReason::BadChain),
     }
 }

@@ -14,7 +14,7 @@ use super::TruncationReason;
 use super::binary::{Binary, BinaryId, Content, Modules};
 use super::cfi::{Context, Registers, Rule};
 use super::copy::StackCopy;
-use super::steps::{Step, Trail, by_frame_pointer, by_signal_frame};
+use super::steps::{Trail, WalkStep, by_frame_pointer, by_signal_frame};
 use super::walked::Walked;
 use base::addr::{Avma, FileOffset, Svma};
 use base::event::Stacks;
@@ -34,7 +34,7 @@ const ANY_CALL: u64 = 0xd0ff << 48;
 
 /// The kind of memory at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum FramePlace {
     /// In a mapped file whose segments are known.
     Code(FileKey, Svma),
     /// In a mapped file that can't be read.
@@ -53,7 +53,7 @@ pub struct RawFrame {
     /// Whether it is a return address: the call is the instruction before it.
     pub is_return_address: bool,
     /// Its location: for a return address, the location of the byte before it, plus one.
-    pub place: Place,
+    pub place: FramePlace,
 }
 
 /// The frames of a user stack, leaf first, and how it ended.
@@ -186,11 +186,11 @@ impl<'b> Walker<'b> {
                 break Err(TruncationReason::Limit);
             }
             match self.step(mapped, &mut trail, place, registers, is_call) {
-                Step::Outermost => break Ok(()),
+                WalkStep::Outermost => break Ok(()),
                 _ if !captured => break Err(TruncationReason::NotCaptured),
-                Step::Stuck(TruncationReason::CopyTooShort) => break Err(TruncationReason::CopyTooShort),
-                Step::Stuck(reason) => break Err(trail.doubt.unwrap_or(reason)),
-                Step::To {
+                WalkStep::Stuck(TruncationReason::CopyTooShort) => break Err(TruncationReason::CopyTooShort),
+                WalkStep::Stuck(reason) => break Err(trail.doubt.unwrap_or(reason)),
+                WalkStep::To {
                     registers: next,
                     is_call: by_call,
                 } => {
@@ -207,31 +207,31 @@ impl<'b> Walker<'b> {
     }
 
     /// The location of an address, and whether it is executable.
-    fn place(&mut self, mapped: Mapped<'_>, address: u64, is_call: bool) -> (Place, bool) {
+    fn place(&mut self, mapped: Mapped<'_>, address: u64, is_call: bool) -> (FramePlace, bool) {
         // A call at the end of a function or mapping returns to the address after it.
         let back = u64::from(is_call && address > 0);
         let Some(region) = mapped.tasks.code_region(mapped.process, Avma(address - back)) else {
-            return (Place::Unmapped, false);
+            return (FramePlace::Unmapped, false);
         };
         let offset = FileOffset(region.file_offset(Avma(address - back)).0.wrapping_add(back));
         if region.end.0 <= FIRST_64_BIT && mapped.tasks.files.get(region.file).is_vdso() {
-            return (Place::Unreadable(region.file, offset), region.executable);
+            return (FramePlace::Unreadable(region.file, offset), region.executable);
         }
         let known = self.modules.known(region.file, &mapped.tasks.files);
         let place = match known.content {
-            Content::MadeAtRunTime => Place::MadeAtRunTime(region.file),
+            Content::MadeAtRunTime => FramePlace::MadeAtRunTime(region.file),
             Content::Binary(_) | Content::Unreadable => match known.svma(FileOffset(offset.0.wrapping_sub(back))) {
-                Some(svma) => Place::Code(region.file, Svma(svma.0.wrapping_add(back))),
-                None => Place::Unreadable(region.file, offset),
+                Some(svma) => FramePlace::Code(region.file, Svma(svma.0.wrapping_add(back))),
+                None => FramePlace::Unreadable(region.file, offset),
             },
         };
         (place, region.executable)
     }
 
     /// A return address must be in code, and a guessed one must follow a call.
-    fn is_led_astray(&self, trail: &mut Trail<'_>, place: Place, executable: bool) -> Option<TruncationReason> {
+    fn is_led_astray(&self, trail: &mut Trail<'_>, place: FramePlace, executable: bool) -> Option<TruncationReason> {
         if !executable {
-            let reason = if place == Place::Unmapped {
+            let reason = if place == FramePlace::Unmapped {
                 TruncationReason::NoMapping
             } else {
                 TruncationReason::BadChain
@@ -248,8 +248,10 @@ impl<'b> Walker<'b> {
         None
     }
 
-    fn binary(&self, place: Place) -> Option<(&Binary, Svma)> {
-        let Place::Code(file, svma) = place else { return None };
+    fn binary(&self, place: FramePlace) -> Option<(&Binary, Svma)> {
+        let FramePlace::Code(file, svma) = place else {
+            return None;
+        };
         Some((self.modules.binary(self.modules.binary_id(file)?), svma))
     }
 
@@ -258,37 +260,37 @@ impl<'b> Walker<'b> {
         &mut self,
         mapped: Mapped<'_>,
         trail: &mut Trail<'_>,
-        place: Place,
+        place: FramePlace,
         registers: Registers,
         is_call: bool,
-    ) -> Step {
+    ) -> WalkStep {
         let (file, svma) = match place {
-            Place::MadeAtRunTime(_) => return by_frame_pointer(trail, registers, None),
-            Place::Unmapped => return Step::Stuck(TruncationReason::NoMapping),
-            Place::Unreadable(file, _) => (file, Svma(0)),
-            Place::Code(file, svma) => (file, svma),
+            FramePlace::MadeAtRunTime(_) => return by_frame_pointer(trail, registers, None),
+            FramePlace::Unmapped => return WalkStep::Stuck(TruncationReason::NoMapping),
+            FramePlace::Unreadable(file, _) => (file, Svma(0)),
+            FramePlace::Code(file, svma) => (file, svma),
         };
         let Some(id) = self.modules.binary_id(file) else {
             return by_frame_pointer(trail, registers, Some(TruncationReason::ModuleUnreadable));
         };
         if self.modules.binary(id).is_foreign {
-            return Step::Stuck(TruncationReason::UnsupportedProcessor);
+            return WalkStep::Stuck(TruncationReason::UnsupportedProcessor);
         }
         if self.modules.binary(id).is_entry_code(svma) {
-            return Step::Outermost;
+            return WalkStep::Outermost;
         }
         let lookup = Svma(svma.0.wrapping_sub(u64::from(is_call)));
         match self.rule(id, lookup) {
-            Rule::Outermost => Step::Outermost,
+            Rule::Outermost => WalkStep::Outermost,
             Rule::Signal => by_signal_frame(trail, registers),
             Rule::Ordinary => self.by_framehop(trail, id, svma, registers, is_call),
             Rule::Special => self.by_tables(trail, id, lookup, registers),
             Rule::Unsupported => by_frame_pointer(trail, registers, Some(TruncationReason::UnsupportedRule)),
-            Rule::None if self.modules.binary(id).is_last_call(lookup) => Step::Outermost,
+            Rule::None if self.modules.binary(id).is_last_call(lookup) => WalkStep::Outermost,
             Rule::None if self.modules.binary(id).cfi.is_none() && trail.chained && registers.fp == 0 => {
                 // A file without tables was compiled with frame pointers, and their chain ends
                 // here.
-                Step::Outermost
+                WalkStep::Outermost
             }
             Rule::None => {
                 let leaf = !is_call && trail.passed.is_empty() && !trail.chained;
@@ -305,7 +307,7 @@ impl<'b> Walker<'b> {
         trail: &mut Trail<'_>,
         registers: Registers,
         leaf: bool,
-    ) -> Option<Step> {
+    ) -> Option<WalkStep> {
         let (copy, this) = (trail.copy, RefCell::new(self));
         let read = |at| copy.read(at).ok().or_else(|| this.borrow_mut().code(mapped, at));
         let (caller, _) = step_by_guess(Arch::X86_64, &registers.into(), leaf, read).ok()?;
@@ -316,7 +318,7 @@ impl<'b> Walker<'b> {
         // The first step from a leaf may have skipped a frame without frame pointer.
         trail.chained |= !leaf || caller.fp != registers.fp;
         trail.passed.clear();
-        Some(Step::To {
+        Some(WalkStep::To {
             registers: caller.into(),
             is_call: true,
         })
@@ -326,7 +328,7 @@ impl<'b> Walker<'b> {
     /// call.
     fn code(&mut self, mapped: Mapped<'_>, address: u64) -> Option<u64> {
         let (place, executable) = self.place(mapped, address, false);
-        if let Place::MadeAtRunTime(_) = place {
+        if let FramePlace::MadeAtRunTime(_) = place {
             return executable.then_some(ANY_CALL);
         }
         let (binary, svma) = self.binary(place)?;

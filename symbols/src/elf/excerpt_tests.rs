@@ -26,7 +26,7 @@ fn copied(limits: Limits) -> (ElfFile, io::Result<Excerpt>, File) {
 }
 
 #[test]
-fn a_copy_names_what_the_file_names() {
+fn a_copy_has_the_files_symbols() {
     let (whole, excerpt, copy) = copied(Limits {
         debug: 0,
         code: false,
@@ -60,7 +60,7 @@ fn a_copy_names_what_the_file_names() {
 }
 
 #[test]
-fn debug_information_and_code_come_along_where_there_is_room() {
+fn debug_information_and_code_are_copied_within_limits() {
     let (whole, excerpt, copy) = copied(ALL);
     assert_eq!(excerpt.unwrap().debug_left_out, 0);
     let copy = ElfFile::open(copy).unwrap();
@@ -72,13 +72,13 @@ fn debug_information_and_code_come_along_where_there_is_room() {
 }
 
 #[test]
-fn a_file_with_more_symbols_than_there_is_room_is_refused() {
+fn a_file_with_too_many_symbols_is_rejected() {
     let (_, excerpt, _) = copied(Limits { bytes: 4096, ..ALL });
     assert_eq!(excerpt.unwrap_err().kind(), io::ErrorKind::FileTooLarge);
 }
 
 #[test]
-fn what_is_no_elf_file_is_none_in_the_copy() {
+fn a_copy_of_a_non_elf_file_is_not_elf() {
     for bytes in [&b""[..], b"\x7fELF", b"#!/bin/sh\n", &[b'x'; 100], &[0x7f; 64]] {
         let (from, to) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
         from.write_all_at(bytes, 0).unwrap();
@@ -90,7 +90,7 @@ fn what_is_no_elf_file_is_none_in_the_copy() {
 }
 
 #[test]
-fn damaged_files_are_copied_or_refused() {
+fn damaged_files_are_copied_or_rejected() {
     let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
     let header = |at: usize, bytes: &[u8]| {
         let mut damaged = program[..1 << 16].to_vec();

@@ -184,7 +184,7 @@ mod tests {
 
     /// More mappings than fit in one part, twice: entries are reused.
     #[test]
-    fn every_mapping_has_a_place() {
+    fn every_mapping_has_a_slot() {
         let memory = vec![0_u8; 4096 * 3 * PART];
         let own = memory.as_ptr_range();
         for _ in 0..2 {

@@ -67,14 +67,14 @@ impl ElfFile {
         loaded.sort_by_key(|place| (place.offset, place.size));
         others.sort_by_key(|place| (place.offset, place.size));
         let places = loaded.into_iter().chain(self.zeroed()).chain(others);
-        let mut told: Vec<SectionPlace> = Vec::new();
+        let mut accepted: Vec<SectionPlace> = Vec::new();
         for mut place in places {
-            let next = told.partition_point(|other| other.offset <= place.offset);
+            let next = accepted.partition_point(|other| other.offset <= place.offset);
             let before = next
                 .checked_sub(1)
-                .and_then(|last| told.get(last))
+                .and_then(|last| accepted.get(last))
                 .map_or(0, SectionPlace::end);
-            let behind = told.get(next).map_or(u64::MAX, |other| other.offset);
+            let behind = accepted.get(next).map_or(u64::MAX, |other| other.offset);
             let (start, end) = (place.offset.max(before), place.end().min(behind));
             if start < end {
                 place.svma = if place.loaded {
@@ -83,10 +83,10 @@ impl ElfFile {
                     0
                 };
                 (place.offset, place.size) = (start, end - start);
-                told.insert(next, place);
+                accepted.insert(next, place);
             }
         }
-        told
+        accepted
     }
 
     /// The first bytes of `.bss`, which share a page with the last bytes of the file.

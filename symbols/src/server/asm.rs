@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::libraries::{Asked, Entry, Libraries};
-use super::{Known, address, parse};
+use super::{ServerState, address, parse};
 
 /// Maximum bytes of code in a response: larger functions are truncated.
 const MAX_BYTES: u32 = 1 << 20;
@@ -24,7 +24,7 @@ struct Request {
 }
 
 /// Answers the request, or returns the reason why not.
-pub(super) async fn answer(known: &Known, question: &str) -> Result<String, String> {
+pub(super) async fn answer(known: &ServerState, question: &str) -> Result<String, String> {
     let request: Request = parse(question)?;
     let entry = known.libraries.find(Asked {
         debug_name: request.debug_name.as_deref(),

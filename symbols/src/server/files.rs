@@ -11,7 +11,7 @@ use samply_symbols::{
     OptionallySendFuture,
 };
 
-use super::libraries::Key;
+use super::libraries::LibraryKey;
 use crate::Debuginfod;
 use crate::contents::{Contents, Room};
 use crate::symbolicator::debug_files::{self, Location, Read};
@@ -19,13 +19,13 @@ use crate::symbolicator::debuginfod::{Client, Kind};
 use crate::symbolicator::locate::{SYSTEM_DEBUG_DIRECTORY, build_id_path};
 
 /// Finds and opens the files of libraries.
-pub(super) struct Files {
-    known: Mutex<HashMap<Key, LibraryInfo>>,
+pub(super) struct LibraryFiles {
+    known: Mutex<HashMap<LibraryKey, LibraryInfo>>,
     debuginfod: Option<Client>,
     read: Read,
 }
 
-impl Files {
+impl LibraryFiles {
     pub fn new(debuginfod: Option<&Debuginfod>) -> Self {
         Self {
             known: Mutex::default(),
@@ -101,7 +101,7 @@ fn single(locations: impl IntoIterator<Item = Location>) -> Vec<CandidatePathInf
     locations.into_iter().map(CandidatePathInfo::SingleFile).collect()
 }
 
-impl FileAndPathHelper for Files {
+impl FileAndPathHelper for LibraryFiles {
     type F = Contents;
     type FL = Location;
 

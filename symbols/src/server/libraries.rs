@@ -8,7 +8,7 @@ use samply_api::Api;
 use samply_symbols::debugid::DebugId;
 use samply_symbols::{CodeId, LibraryInfo, SymbolManager, SymbolMap};
 
-use super::files::Files;
+use super::files::LibraryFiles;
 use crate::Debuginfod;
 use crate::vetted::{self, Vetted};
 
@@ -32,20 +32,20 @@ pub struct Library {
 }
 
 /// The id of a library in a request.
-pub(super) type Key = (String, DebugId);
+pub(super) type LibraryKey = (String, DebugId);
 
 /// The libraries, and their symbols.
 pub(super) struct Libraries {
     /// Finds the symbols of libraries.
-    pub manager: SymbolManager<Files>,
-    by_debug_id: HashMap<Key, Entry>,
-    by_code_id: HashMap<String, Key>,
+    pub manager: SymbolManager<LibraryFiles>,
+    by_debug_id: HashMap<LibraryKey, Entry>,
+    by_code_id: HashMap<String, LibraryKey>,
 }
 
 /// Properties of a library for reading its symbols.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
-    pub key: Key,
+    pub key: LibraryKey,
     pub name: String,
     pub path: String,
     pub code_id: Option<String>,
@@ -62,7 +62,7 @@ pub(super) struct Asked<'q> {
 impl Libraries {
     pub fn new(libraries: &[Library], debuginfod: Option<&Debuginfod>) -> Self {
         let mut all = Self {
-            manager: SymbolManager::with_helper(Files::new(debuginfod)),
+            manager: SymbolManager::with_helper(LibraryFiles::new(debuginfod)),
             by_debug_id: HashMap::new(),
             by_code_id: HashMap::new(),
         };
@@ -82,7 +82,7 @@ impl Libraries {
     ///
     /// # Errors
     /// There are no symbols; the reason is a sentence for the user.
-    pub async fn symbols(&self, key: &Key) -> Result<SymbolMap<Files>, String> {
+    pub async fn symbols(&self, key: &LibraryKey) -> Result<SymbolMap<LibraryFiles>, String> {
         let info = LibraryInfo {
             debug_name: Some(key.0.clone()),
             debug_id: Some(key.1),

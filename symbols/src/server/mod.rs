@@ -84,13 +84,13 @@ type Read = dyn Fn() -> Result<Named, String> + Send + Sync;
 pub struct SymbolServer {
     config: ServerConfig,
     read: Box<Read>,
-    known: OnceLock<Result<Known, String>>,
+    known: OnceLock<Result<ServerState, String>>,
     /// Taken by `drop`.
     runtime: Option<Runtime>,
 }
 
 /// State that is initialized once the profile has been read.
-struct Known {
+struct ServerState {
     sources: HashSet<String>,
     libraries: Libraries,
 }
@@ -148,9 +148,9 @@ impl SymbolServer {
         answer
     }
 
-    fn know(&self) -> Result<Known, String> {
+    fn know(&self) -> Result<ServerState, String> {
         let Named { libraries, sources } = (self.read)()?;
-        Ok(Known {
+        Ok(ServerState {
             sources,
             libraries: Libraries::new(&libraries, self.config.debuginfod.as_ref()),
         })

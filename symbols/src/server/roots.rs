@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_is_not_let_in() {
+    fn hidden_files_are_not_readable() {
         let home = home();
         let roots = SourceRoots::new(Some(home.path()), None, &[]);
         let readable = roots.readable();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_root_counts_whole_but_never_the_systems_secrets() {
+    fn a_named_root_excludes_system_secrets() {
         let home = home();
         let key = home.path().join(".ssh/id_ed25519");
         let named = |root: &Path| SourceRoots::new(None, None, &[root.to_owned()]);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_somebody_elses_stays_so() {
+    fn files_of_other_users_are_not_opened() {
         if !nix::unistd::geteuid().is_root() {
             println!("skipped: only root can read files of other users");
             return;

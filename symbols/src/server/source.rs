@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::libraries::{Asked, Entry};
-use super::{Known, ServerConfig, address, fetch, parse};
+use super::{ServerConfig, ServerState, address, fetch, parse};
 
 /// Maximum size of a source file in bytes.
 pub(super) const MAX_BYTES: u64 = 16 << 20;
@@ -25,7 +25,7 @@ struct Request {
 }
 
 /// Answers the request, or returns the reason why not.
-pub(super) async fn answer(known: &Known, config: &ServerConfig, question: &str) -> Result<String, String> {
+pub(super) async fn answer(known: &ServerState, config: &ServerConfig, question: &str) -> Result<String, String> {
     let request: Request = parse(question)?;
     let entry = known.libraries.find(Asked {
         debug_name: Some(&request.debug_name),
@@ -54,7 +54,7 @@ pub(super) async fn answer(known: &Known, config: &ServerConfig, question: &str)
 
 /// The path in the debug info at `offset` that `file` refers to: by its plain name, or by the
 /// spelling for files on the web.
-async fn named_path(known: &Known, entry: &Entry, offset: u32, file: &str) -> Result<SourceFilePath, String> {
+async fn named_path(known: &ServerState, entry: &Entry, offset: u32, file: &str) -> Result<SourceFilePath, String> {
     let map = known.libraries.symbols(&entry.key).await?;
     let found = map.lookup(LookupAddress::Relative(offset)).await;
     let frames = found
@@ -72,8 +72,8 @@ async fn named_path(known: &Known, entry: &Entry, offset: u32, file: &str) -> Re
 
 fn local(entry: &Entry, config: &ServerConfig, raw: &str) -> Result<String, String> {
     // A relative path is relative to the library's folder.
-    let beside = Path::new(&entry.path).parent().unwrap_or(Path::new("")).join(raw);
-    config.roots.read(&beside)
+    let sibling = Path::new(&entry.path).parent().unwrap_or(Path::new("")).join(raw);
+    config.roots.read(&sibling)
 }
 
 /// Reads the text of a file in any encoding.

@@ -40,7 +40,7 @@ impl Location {
     }
 
     /// A path relative to the same folder, unless `path` is absolute.
-    fn beside(&self, path: impl AsRef<Path>) -> Option<Self> {
+    fn sibling(&self, path: impl AsRef<Path>) -> Option<Self> {
         Some(Self::At(self.path()?.parent()?.join(path)))
     }
 }
@@ -76,13 +76,13 @@ impl FileLocation for Location {
     }
 
     fn location_for_dwo(&self, comp_dir: &str, path: &str) -> Option<Self> {
-        self.beside(Path::new(comp_dir).join(path))
+        self.sibling(Path::new(comp_dir).join(path))
     }
 
     fn location_for_dwp(&self) -> Option<Self> {
         let mut name = self.path()?.file_name()?.to_owned();
         name.push(".dwp");
-        self.beside(name)
+        self.sibling(name)
     }
 }
 
@@ -90,7 +90,7 @@ impl FileLocation for Location {
 pub(crate) fn supplementary(first: &Location, name: &str, build_id: &ElfBuildId) -> Vec<Location> {
     let by_build_id = super::locate::build_id_path(&build_id.0)
         .map(|relative| Location::At(Path::new(SYSTEM_DEBUG_DIRECTORY).join(relative)));
-    first.beside(name).into_iter().chain(by_build_id).collect()
+    first.sibling(name).into_iter().chain(by_build_id).collect()
 }
 
 /// The files that were read, to check whether one of them was truncated.

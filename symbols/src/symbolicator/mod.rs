@@ -132,7 +132,7 @@ pub enum SymbolError {
 }
 
 /// Results, one per address, in the order of the addresses. `None`: the address is unknown.
-pub type Names = Vec<Option<AddressName>>;
+pub type AddressNames = Vec<Option<AddressName>>;
 
 /// Names addresses. One is sufficient for a program; it can be shared between threads.
 pub struct Symbolicator {
@@ -161,7 +161,7 @@ impl Symbolicator {
     /// [`ElfFile::base_svma`]. For a return address, subtract 1 first, so that it is in the call.
     ///
     /// Errors: the binary can't be read, or does not have the requested build id.
-    pub fn resolve(&self, binary: &BinaryRequest, addresses: &[u32]) -> Result<Names, SymbolError> {
+    pub fn resolve(&self, binary: &BinaryRequest, addresses: &[u32]) -> Result<AddressNames, SymbolError> {
         let jobs = [(binary.clone(), addresses.to_vec())];
         let mut results = self.resolve_many(&jobs, |_| {});
         results.pop().unwrap_or_else(|| Err(crashed(binary, "no answer")))
@@ -174,7 +174,7 @@ impl Symbolicator {
         &self,
         jobs: &[(BinaryRequest, Vec<u32>)],
         progress: impl Fn(usize) + Sync,
-    ) -> Vec<Result<Names, SymbolError>> {
+    ) -> Vec<Result<AddressNames, SymbolError>> {
         let threads = std::thread::available_parallelism()
             .map_or(1, NonZero::get)
             .min(jobs.len());
@@ -212,7 +212,7 @@ impl Symbolicator {
         self.debuginfod.as_ref().is_some_and(debuginfod::Client::gave_up)
     }
 
-    fn resolve_here(&self, binary: &BinaryRequest, addresses: &[u32]) -> Result<Names, SymbolError> {
+    fn resolve_here(&self, binary: &BinaryRequest, addresses: &[u32]) -> Result<AddressNames, SymbolError> {
         let path = || binary.path.clone();
         let elf_error = |source| SymbolError::Elf { path: path(), source };
         let file =

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::frames::Frames;
 use super::locate::{self, Opened};
-use super::{AddressName, BinaryRequest, Names, SourceFrame, Symbolicator, minidebug};
+use super::{AddressName, AddressNames, BinaryRequest, SourceFrame, Symbolicator, minidebug};
 use crate::cfi::{FunctionRanges, UnwindSections};
 use crate::demangle::demangle_bytes;
 use crate::elf::{ElfError, ElfFile};
@@ -27,7 +27,7 @@ impl Symbolicator {
         opened: &Opened,
         binary: &BinaryRequest,
         addresses: &[u32],
-    ) -> Result<Names, ElfError> {
+    ) -> Result<AddressNames, ElfError> {
         let debug_file = self.debug_file(opened, binary);
         let mini = if debug_file.is_none() {
             minidebug::read(&opened.elf)

@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_no_place_for_what_memory_has_no_room_for() {
+    fn memory_file_systems_are_recognized() {
         for (folder, expected) in [("/dev/shm", true), ("/proc", false), ("/nonexistent", false)] {
             let is_there = Path::new(folder).exists();
             assert_eq!(is_memory(Path::new(folder)), expected && is_there, "{folder}");

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use symbols::{BinaryRequest, Config, Names, SymbolError, Symbolicator};
+use symbols::{AddressNames, BinaryRequest, Config, SymbolError, Symbolicator};
 
 /// A compiled program in a separate directory.
 pub struct Build {
@@ -134,7 +134,7 @@ impl Build {
         request(&self.binary)
     }
 
-    pub fn resolve(&self, addresses: &[u32]) -> Result<Names, SymbolError> {
+    pub fn resolve(&self, addresses: &[u32]) -> Result<AddressNames, SymbolError> {
         symbolicator().resolve(&self.request(), addresses)
     }
 }

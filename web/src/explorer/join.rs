@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn imports_go_and_exports_stay() {
+    fn imports_are_removed_and_exports_kept() {
         let joined = join(&[
             ("a.js", "export const a = 1;\nexport function b() {\n  return a;\n}\n"),
             ("b.js", "import { a, b } from \"./a.js\";\nconsole.log(a, b());\n"),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_joined_is_refused() {
+    fn unjoinable_modules_are_rejected() {
         let refused: [&[(&str, &str)]; 7] = [
             &[("a.js", "import * as b from \"./b.js\";\n")],
             &[("a.js", "import { b } from \"./b.js\";\n")],

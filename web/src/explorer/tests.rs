@@ -43,7 +43,7 @@ fn the_single_page_allows_its_own_script_and_style_only() {
 }
 
 #[test]
-fn whatever_the_document_holds_it_stays_text() {
+fn document_contents_stay_text() {
     let evil = b"</script><script>alert(1)</script><!--\xff\0";
     let page = single_page(evil).unwrap();
     let scripts = elements(&page, "script");
@@ -53,7 +53,7 @@ fn whatever_the_document_holds_it_stays_text() {
 }
 
 #[test]
-fn nothing_inline_and_nothing_from_elsewhere() {
+fn no_inline_and_no_external_resources() {
     let html = assets()[0].body;
     for forbidden in ["http:", "https:", "style=\"", " onclick", " onload", "javascript:"] {
         assert!(!html.contains(forbidden), "{forbidden}");

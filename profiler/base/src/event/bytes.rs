@@ -115,7 +115,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn integers_survive(value: u64, previous: u64) {
+        fn integers_round_trip(value: u64, previous: u64) {
             let mut out = Vec::new();
             put(&mut out, value);
             put_difference(&mut out, previous, value);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn too_long_integers_are_refused() {
+    fn overlong_integers_are_rejected() {
         assert_eq!(Bytes(&[0xff; 9]).get(), Err(Malformed));
         assert_eq!(
             Bytes(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]).get(),

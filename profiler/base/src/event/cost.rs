@@ -102,22 +102,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_half_tells_its_part_and_no_more() {
-        let half = |during_ns| ProcessCost {
+    fn each_process_reports_only_its_own_cost() {
+        let process_cost = |during_ns| ProcessCost {
             during_ns,
             ..ProcessCost::default()
         };
         let mut cost = Cost {
-            capture: Some(half(1)),
+            capture: Some(process_cost(1)),
             programs: Some(ProgramCosts::default()),
             log_bytes: Some(7),
             ..Cost::default()
         };
         cost.join(Cost {
-            record: Some(half(2)),
+            record: Some(process_cost(2)),
             ..Cost::default()
         });
-        assert_eq!((cost.capture, cost.record), (Some(half(1)), Some(half(2))));
+        assert_eq!(
+            (cost.capture, cost.record),
+            (Some(process_cost(1)), Some(process_cost(2)))
+        );
         assert_eq!((cost.programs.is_some(), cost.log_bytes), (true, Some(7)));
     }
 }

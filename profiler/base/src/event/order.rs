@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn birth_comes_before_and_death_after_what_happens_at_the_same_time() {
+    fn starts_sort_first_and_exits_last_at_equal_times() {
         let mut order = Order::default();
         order.push(Event::TaskExit(TaskExit {
             at: at(5),
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_existed_before_is_not_late() {
+    fn preexisting_tasks_are_not_late() {
         let mut order = Order::default();
         order.push(sample(100, 0));
         order.push(Event::Watermark(Timestamp(200)));

@@ -214,7 +214,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn copies_survive(copies in copies()) {
+        fn copies_round_trip(copies in copies()) {
             let (mut out, mut writer, mut reader) = (Vec::new(), Picture::default(), Picture::default());
             for chunk in copies.chunks(5) {
                 out.clear();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_has_a_limit() {
+    fn a_stack_picture_has_a_limit() {
         let mut picture = Picture::default();
         for number in 0..MAX_PAGES as u64 {
             assert!(picture.page(1, number).is_ok());

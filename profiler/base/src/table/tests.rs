@@ -50,12 +50,12 @@ fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_data_reads_back() {
     assert_eq!(read(&table().to_bytes()), Ok(table()));
 }
 
 #[test]
-fn lookups_find_the_row_before() {
+fn lookups_find_the_preceding_row() {
     let table = table();
     let page = |number: u64| number * TABLE_PAGE;
     for (svma, words) in [
@@ -77,7 +77,7 @@ fn lookups_find_the_row_before() {
 }
 
 #[test]
-fn broken_promises_are_refused() {
+fn inconsistent_tables_are_rejected() {
     type Change = fn(&mut Table);
     let changes: [(Change, &str); 11] = [
         (|table| table.pages = vec![0], "the number of pages"),
@@ -120,7 +120,7 @@ proptest! {
     /// Any modified table is rejected, or satisfies all invariants, which `check` verifies
     /// independently.
     #[test]
-    fn damage_never_gets_through(
+    fn damage_is_always_detected(
         changes in prop::collection::vec((0usize..200, any::<u8>()), 0..6),
         cut in 0usize..300,
         seal in any::<bool>(),

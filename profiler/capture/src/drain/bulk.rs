@@ -115,8 +115,8 @@ impl Drain {
     }
 
     fn note(&mut self, tid: u32, since: Timestamp) {
-        if let Some(told) = &mut self.told {
-            told.insert((tid, since));
+        if let Some(reported_waits) = &mut self.reported_waits {
+            reported_waits.insert((tid, since));
         }
     }
 
@@ -134,8 +134,8 @@ impl Drain {
         });
         let open: Vec<PendingRequest> = open.collect();
         for pending in open {
-            let half = |shift: u32| u32::try_from(pending.who >> shift & u64::from(u32::MAX)).unwrap_or_default();
-            let (pid, tid) = (half(32), half(0));
+            let low_word = |shift: u32| u32::try_from(pending.who >> shift & u64::from(u32::MAX)).unwrap_or_default();
+            let (pid, tid) = (low_word(32), low_word(0));
             let mut request = records::request_of(At { time, pid, tid }, &pending.body);
             request.flags |= REQUEST_UNFINISHED;
             self.write_complete(Event::Request(request));

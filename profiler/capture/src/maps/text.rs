@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mapping_is_an_error() {
+    fn invalid_mappings_are_errors() {
         for text in [
             &b"x\n"[..],
             b"2000-1000 r--p 0 0:0 0\n",
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_over_the_limit_is_left_out_and_the_next_line_is_read() {
+    fn an_overlong_name_is_skipped() {
         let line = |start: u64, name: &str| format!("{start:x}-{:x} r-xp 0 08:01 1 {name}\n", start + 0x1000);
         let text = [
             line(0x1000, &"x".repeat(100_000)),
@@ -263,7 +263,7 @@ mod tests {
         }
 
         #[test]
-        fn what_the_kernel_prints_is_read_back(
+        fn kernel_output_round_trips(
             start in 0_u64..1 << 47, pages in 1_u64..1 << 20, offset: u64, major in 0_u32..4096, minor: u32, inode: u64, name: Vec<u8>,
         ) {
             prop_assume!(!name.contains(&0) && name.first().is_none_or(|byte| !byte.is_ascii_whitespace()) && !name.starts_with(b"\\"));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_come_back_in_their_order() {
+    fn addresses_keep_their_order() {
         let text = b"1000-2000 r--p 0 0:0 0\n2000-3000 r-xp 0 0:0 0\n5000-6000 rw-p 0 0:0 0\n";
         let addresses = [0x5fff, 0xfff, 0x2000, 0x2fff, 0x3000, 0x1000, u64::MAX].map(Avma);
         let found = Text::new(0, Cursor::new(text), BuildIds::Unwanted)

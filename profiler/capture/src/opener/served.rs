@@ -65,14 +65,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hypervisor_is_no_program() {
+    fn a_hypervisor_is_not_a_program() {
         let list = b"22 1 0:21 / / rw shared:1 - virtiofs root rw\n30 22 0:25 / /mnt rw - fuse.sshfs host: rw\n";
         assert!(is_virtiofs(list, "0:21"));
         assert!(!is_virtiofs(list, "0:25") && !is_virtiofs(list, "0:2"));
     }
 
     #[test]
-    fn a_copy_holds_the_same_bytes() {
+    fn a_copy_has_the_same_bytes() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&vec![7; PIECE + 5]).unwrap();
         let signs = std::cell::Cell::new(0);

@@ -56,7 +56,7 @@ fn turn(opener: &mut Opener, count: usize) -> Vec<Done> {
 }
 
 #[test]
-fn others_do_not_wait_for_a_file_system_that_does_not_answer() {
+fn a_hung_file_system_does_not_delay_others() {
     let mut opener = Opener::new(server, None).unwrap();
     for minor in [1, 1, 3, 4] {
         opener.open(mapping(minor));
@@ -89,7 +89,7 @@ fn a_process_that_ends_is_replaced() {
 }
 
 #[test]
-fn without_end_nothing_is_started() {
+fn restarts_are_limited() {
     let mut opener = Opener::new(server, None).unwrap();
     for _ in 0..=GIVEN_UP {
         opener.open(mapping(2));

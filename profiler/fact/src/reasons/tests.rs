@@ -37,7 +37,7 @@ fn functions(stack: &str) -> Vec<&str> {
 /// Stacks of sleeping threads as in `/proc/PID/stack` on 6.1 to 7.2.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn kernel_stacks_tell() {
+fn kernel_stacks_give_the_reason() {
     use WaitReason as Is;
     let read = "filemap_read < ext4_file_read_iter [ext4] < vfs_read < ksys_read < do_syscall_64";
     let cases = [
@@ -150,7 +150,7 @@ fn kernel_stacks_tell() {
 }
 
 #[test]
-fn a_fault_within_a_call_is_no_wait_of_the_call() {
+fn a_fault_within_a_call_is_not_a_wait_of_the_call() {
     let read =
         functions("io_schedule < folio_wait_bit_common < filemap_fault < handle_mm_fault < exc_page_fault < pipe_read");
     assert_eq!(of_stack(BLOCKS, WAIT_IO, None, &read), WaitReason::Disk);
@@ -160,7 +160,7 @@ fn a_fault_within_a_call_is_no_wait_of_the_call() {
 }
 
 #[test]
-fn a_thread_that_could_run_waits_for_a_cpu_whatever_it_does() {
+fn a_runnable_thread_waits_for_a_cpu() {
     let stack = functions("__schedule < preempt_schedule_irq < pipe_read");
     for (state, flags) in [(0, 0), (0, WAIT_BIRTH), (SLEEPS, WAIT_PREEMPTED)] {
         assert_eq!(
@@ -202,7 +202,7 @@ fn futexes_are_locks_by_operation_or_by_the_value_that_they_wait_with() {
 
 /// Where `kptr_restrict` hides the kernel's symbols.
 #[test]
-fn without_symbols_the_call_and_its_file_tell() {
+fn without_symbols_the_call_and_file_give_the_reason() {
     use WaitReason as Is;
     let (file, pipe, socket, tty) = (Some(0o100_644), Some(0o010_600), Some(0o140_777), Some(0o020_620));
     for (expected, name, mode) in [
@@ -256,7 +256,7 @@ fn calls_have_the_names_of_their_architecture() {
 
 /// No name occurs twice: the second would never be found.
 #[test]
-fn every_name_is_found_where_it_stands() {
+fn every_name_has_its_own_entry() {
     for (rank, reason, pattern) in kernel::tests::entries() {
         let found = input(pattern.trim_end_matches('*')).unwrap();
         assert_eq!((found.rank, found.reason(None)), (rank, reason), "{pattern}");
@@ -264,7 +264,7 @@ fn every_name_is_found_where_it_stands() {
 }
 
 #[test]
-fn the_programs_own_functions_tell_futexes_apart() {
+fn program_functions_distinguish_futexes() {
     use crate::{Frame, FrameId, FrameName, Location, ModuleId, SourceFrame, StackId, StackNode, Tables};
     use WaitReason::{Condition, Lock, Poll};
     use base::addr::{KernelOffset, Svma};
@@ -327,7 +327,7 @@ fn the_programs_own_functions_tell_futexes_apart() {
 }
 
 #[test]
-fn an_interrupt_shows_on_the_wakers_stack() {
+fn an_interrupt_is_found_on_the_wakers_stack() {
     let by = |stack| in_interrupt(functions(stack));
     let timer = "hrtimer_wakeup < __hrtimer_run_queues < __sysvec_apic_timer_interrupt < asm_sysvec_apic_timer_interrupt < do_fault";
     assert_eq!(by(timer), Some(true));

@@ -353,7 +353,7 @@ impl FactSink for Collector {
         true
     }
 
-    fn keeps_less(&mut self, tables: &Tables) -> bool {
+    fn shrink_if_too_many(&mut self, tables: &Tables) -> bool {
         self.shrink(tables.stacks.len())
     }
 

@@ -378,14 +378,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_is_the_fault(faults in prop::collection::vec(fault(), 1..20)) {
+        fn packed_faults_round_trip(faults in prop::collection::vec(fault(), 1..20)) {
             let packed: PackedFaults = faults.iter().copied().collect();
             prop_assert_eq!(packed.iter().collect::<Vec<_>>(), faults);
         }
     }
 
     #[test]
-    fn it_takes_what_the_header_says() {
+    fn the_packed_size_matches_the_documentation() {
         assert_eq!(size_of::<PackedFault>(), 96);
     }
 }

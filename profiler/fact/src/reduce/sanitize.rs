@@ -12,7 +12,7 @@ use crate::Tables;
 use crate::reduce::budget::Collected;
 use crate::reduce::strings::{self, Kind, Program};
 
-pub use names::Names;
+pub use names::PersonalNames;
 
 /// Replacement for user and machine names.
 const USER: &str = "somebody";
@@ -51,8 +51,8 @@ impl Person {
     }
 
     /// Home folders and names, prepared for lookup.
-    pub fn names(&self) -> Names {
-        Names::new(self)
+    pub fn names(&self) -> PersonalNames {
+        PersonalNames::new(self)
     }
 
     /// Names that identify the person or the machine.
@@ -85,7 +85,7 @@ pub fn sanitize(tables: &mut Tables, collected: &mut Collected, person: &Person)
 }
 
 /// `text` without personal data; `None` if it contains none.
-fn without(names: &Names, kind: Kind, text: &str) -> Option<String> {
+fn without(names: &PersonalNames, kind: Kind, text: &str) -> Option<String> {
     let replaced = names.replaced(kind, text);
     // Symbol versions look like addresses.
     let is_code = kind == Kind::Function;

@@ -26,14 +26,14 @@ pub trait Sum: Copy {
 
 /// One sum for each key.
 #[derive(Debug)]
-pub struct Sums<T: Sum> {
+pub struct KeyedSums<T: Sum> {
     /// Keys ascending, each once.
     sorted: Vec<T>,
     /// Sums since the last sort; a key may be among the sorted ones too.
     recent: FxHashMap<T::Key, T>,
 }
 
-impl<T: Sum> Default for Sums<T> {
+impl<T: Sum> Default for KeyedSums<T> {
     fn default() -> Self {
         Self {
             sorted: Vec::new(),
@@ -42,7 +42,7 @@ impl<T: Sum> Default for Sums<T> {
     }
 }
 
-impl<T: Sum> Sums<T> {
+impl<T: Sum> KeyedSums<T> {
     /// Adds to the sum of its key.
     pub fn add(&mut self, more: T) {
         if let Some(sum) = self.recent.get_mut(&more.key()) {
@@ -198,7 +198,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn keys_that_become_one_are_joined(parts in prop::collection::vec((0u32..100, 0u64..1000), 0..300)) {
+        fn equal_keys_are_joined(parts in prop::collection::vec((0u32..100, 0u64..1000), 0..300)) {
             let mut table = SumTable::default();
             let mut expected = BTreeMap::new();
             for (key, part) in parts {
@@ -223,8 +223,8 @@ mod tests {
         }
 
         #[test]
-        fn each_key_has_one_sum_however_many_there_are(parts in prop::collection::vec((0u32..30_000, 0u64..1000), 0..40_000)) {
-            let mut sums = Sums::default();
+        fn each_key_has_one_sum(parts in prop::collection::vec((0u32..30_000, 0u64..1000), 0..40_000)) {
+            let mut sums = KeyedSums::default();
             let mut expected = BTreeMap::new();
             for (key, part) in parts {
                 sums.add((key, part));

@@ -90,7 +90,7 @@ pub struct Replay<'b, 's> {
     /// Number of stacks at which unused ones are searched.
     stacks_room: usize,
     /// Number of kept stacks at which code in anonymous memory becomes one frame.
-    stacks_apart: usize,
+    merge_nameless_at: usize,
     ahead: Ahead,
     inputs: FindingInputs,
     first_reports: FirstReports,
@@ -132,7 +132,7 @@ impl<'b, 's> Replay<'b, 's> {
             noted_events: EventStacks::off(),
             noted: None,
             stacks_room: unused::LOOK,
-            stacks_apart: unused::APART,
+            merge_nameless_at: unused::MAX_NAMELESS_STACKS,
             ahead: Ahead::default(),
             inputs: FindingInputs::default(),
             first_reports: FirstReports::default(),
@@ -154,8 +154,8 @@ impl<'b, 's> Replay<'b, 's> {
     }
 
     /// Treats nameless code in anonymous memory as one frame when more stacks than this are kept.
-    pub fn keep_nameless_apart(&mut self, most: usize) {
-        self.stacks_apart = most;
+    pub fn merge_nameless_above(&mut self, most: usize) {
+        self.merge_nameless_at = most;
     }
 
     /// Takes the next event, in order.
@@ -301,11 +301,11 @@ impl<'b, 's> Replay<'b, 's> {
 
     /// Drops what is known about processes with no more events: their stacks, and what the sink keeps individually.
     fn forget_ended(&mut self, now: Timestamp) {
-        while let Some(process) = self.dictionary.user.next_over(now) {
+        while let Some(process) = self.dictionary.user.next_ended(now) {
             if self.tasks.processes[process.index()].end.is_some() {
                 self.dictionary.user.forget(process);
                 self.show_tasks();
-                self.sink.over(&self.tables, process);
+                self.sink.process_ended(&self.tables, process);
                 self.show_tasks();
             }
         }

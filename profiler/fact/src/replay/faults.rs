@@ -105,7 +105,7 @@ fn is_zeroes(mapped: &MappedFile) -> bool {
 
 /// How the address was touched: according to the processor, else the kernel.
 fn access(fault: &Fault<'_>) -> Access {
-    let told = |bits: u32, instruction: u32, write: u32| {
+    let access_of = |bits: u32, instruction: u32, write: u32| {
         if bits & instruction != 0 {
             Access::Execute
         } else if bits & write != 0 {
@@ -116,9 +116,9 @@ fn access(fault: &Fault<'_>) -> Access {
     };
     let attempts = &fault.attempts;
     if fault.flags & FAULT_EXCEPTION != 0 {
-        told(attempts.error_code, error_code::INSTRUCTION, error_code::WRITE)
+        access_of(attempts.error_code, error_code::INSTRUCTION, error_code::WRITE)
     } else if fault.flags & FAULT_HANDLED != 0 {
-        told(attempts.asked, asked::INSTRUCTION, asked::WRITE)
+        access_of(attempts.asked, asked::INSTRUCTION, asked::WRITE)
     } else {
         Access::Unknown
     }

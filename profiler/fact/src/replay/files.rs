@@ -10,7 +10,7 @@ use crate::fault::{FilePlace, MappedFile, MappedFileId};
 use base::addr::{Avma, FileOffset, PAGE};
 use base::event::{FaultFile, FileId, FileName};
 use base::hash::hash;
-use task::space::{FileKey, Files, Region};
+use task::space::{FileKey, MappedFiles, Region};
 
 /// Maximum number of files; offsets in later ones are not recorded.
 const MAX_FILES: usize = 1 << 20;
@@ -46,7 +46,7 @@ pub struct FileIndex {
     touched: FxHashMap<MappedFileId, FxHashSet<u64>>,
     places: usize,
     /// Names that the kernel side sent for files that have none yet.
-    told: FxHashMap<FileId, String>,
+    pending_names: FxHashMap<FileId, String>,
     /// Names by the number that events use.
     names: FxHashMap<u64, Arc<str>>,
     /// For files with several names: the name that an event used last.
@@ -74,7 +74,7 @@ impl FileIndex {
     pub fn place(
         &mut self,
         list: &mut Vec<MappedFile>,
-        files: &Files,
+        files: &MappedFiles,
         file: &FaultFile,
         address: Avma,
         region: Option<&Region>,
@@ -92,7 +92,7 @@ impl FileIndex {
     pub fn place_in_region(
         &mut self,
         list: &mut Vec<MappedFile>,
-        files: &Files,
+        files: &MappedFiles,
         address: Avma,
         region: &Region,
     ) -> Option<FilePlace> {
@@ -106,7 +106,12 @@ impl FileIndex {
     }
 
     /// The file of a mapping.
-    pub fn of_region(&mut self, list: &mut Vec<MappedFile>, files: &Files, region: &Region) -> Option<MappedFileId> {
+    pub fn of_region(
+        &mut self,
+        list: &mut Vec<MappedFile>,
+        files: &MappedFiles,
+        region: &Region,
+    ) -> Option<MappedFileId> {
         self.id(list, files, files.get(region.file).file, Some(region.file))
     }
 
@@ -121,8 +126,8 @@ impl FileIndex {
             self.names.insert(name.number, Arc::from(&*path));
         }
         let has_room = !self.is_listed(list, file);
-        if has_room && (self.told.len() < MAX_FILES || self.told.contains_key(&file)) {
-            self.told.insert(file, path.into_owned());
+        if has_room && (self.pending_names.len() < MAX_FILES || self.pending_names.contains_key(&file)) {
+            self.pending_names.insert(file, path.into_owned());
         }
     }
 
@@ -142,7 +147,7 @@ impl FileIndex {
     pub fn of_file(
         &mut self,
         list: &mut Vec<MappedFile>,
-        files: &Files,
+        files: &MappedFiles,
         (file, name): (FileId, u64),
     ) -> Option<MappedFileId> {
         if let Some(path) = self.names.get(&name).cloned() {
@@ -156,7 +161,7 @@ impl FileIndex {
     fn called(
         &mut self,
         list: &mut Vec<MappedFile>,
-        files: &Files,
+        files: &MappedFiles,
         file: FileId,
         path: Arc<str>,
     ) -> Option<MappedFileId> {
@@ -174,7 +179,7 @@ impl FileIndex {
                 None => self.add(list, file, path)?,
             },
         };
-        self.told.remove(&file);
+        self.pending_names.remove(&file);
         if first.is_some_and(|first| first != id) || self.last.contains_key(&file) {
             self.last.insert(file, id);
         }
@@ -182,7 +187,7 @@ impl FileIndex {
     }
 
     /// Adds names for files without one when they were touched: a mapping or a name may have arrived later.
-    pub fn finish(&mut self, list: &mut [MappedFile], files: &Files) {
+    pub fn finish(&mut self, list: &mut [MappedFile], files: &MappedFiles) {
         for (known, mapped_as) in list.iter_mut().zip(&mut self.mapped_as) {
             if !known.path.is_empty() {
                 continue;
@@ -191,7 +196,7 @@ impl FileIndex {
                 *mapped_as = describe(known, files, key);
             }
             if known.path.is_empty()
-                && let Some(path) = self.told.get(&known.id)
+                && let Some(path) = self.pending_names.get(&known.id)
             {
                 known.path = path.as_str().into();
             }
@@ -228,7 +233,7 @@ impl FileIndex {
     fn id(
         &mut self,
         list: &mut Vec<MappedFile>,
-        files: &Files,
+        files: &MappedFiles,
         file: FileId,
         key: Option<FileKey>,
     ) -> Option<MappedFileId> {
@@ -236,7 +241,7 @@ impl FileIndex {
             if let Some(id) = self.first(list, file) {
                 return Some(id);
             }
-            let path = self.told.remove(&file).unwrap_or_default();
+            let path = self.pending_names.remove(&file).unwrap_or_default();
             return self.add(list, file, path.into());
         };
         let mapped = files.get(key);
@@ -253,7 +258,7 @@ impl FileIndex {
             Some(id) => id,
             None => self.add(list, file, Arc::clone(&mapped.path))?,
         };
-        self.told.remove(&file);
+        self.pending_names.remove(&file);
         if let (Some(known), Some(mapped_as)) = (list.get_mut(id.index()), self.mapped_as.get_mut(id.index())) {
             *mapped_as = describe(known, files, key);
         }
@@ -320,7 +325,7 @@ fn is(list: &[MappedFile], id: MappedFileId, file: FileId) -> bool {
 
 /// Whether the region is the mapping of the fault: of the same file, or of a file above it, at the same address.
 /// Regions with a moved or removed mapping do not match.
-fn shows(files: &Files, region: &Region, file: &FaultFile, address: Avma) -> bool {
+fn shows(files: &MappedFiles, region: &Region, file: &FaultFile, address: Avma) -> bool {
     let mapped = files.get(region.file).file;
     if mapped == file.file {
         return true;
@@ -331,7 +336,7 @@ fn shows(files: &Files, region: &Region, file: &FaultFile, address: Avma) -> boo
 }
 
 /// Copies what a mapping says, and returns its number for the file.
-fn describe(known: &mut MappedFile, files: &Files, key: FileKey) -> FileId {
+fn describe(known: &mut MappedFile, files: &MappedFiles, key: FileKey) -> FileId {
     let mapped = files.get(key);
     known.path.clone_from(&mapped.path);
     known.deleted |= mapped.deleted;

@@ -12,8 +12,8 @@ use crate::{
 use base::addr::{Avma, KernelOffset};
 use base::event::FileId;
 use base::hash::hash;
-use task::space::{FileKey, Files};
-use unwind::{Modules, Place, RawFrame};
+use task::space::{FileKey, MappedFiles};
+use unwind::{FramePlace, Modules, RawFrame};
 
 /// A function generated at run time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,11 +25,11 @@ pub struct JitFunction {
 }
 
 /// The files of frames.
-pub struct Known<'k, 'b> {
+pub struct FrameFiles<'k, 'b> {
     /// Opened files.
     pub modules: &'k mut Modules<'b>,
     /// Mapped files.
-    pub files: &'k Files,
+    pub files: &'k MappedFiles,
 }
 
 /// Identity of a module.
@@ -170,34 +170,34 @@ impl Interner {
     pub fn user_frame(
         &mut self,
         tables: &mut Tables,
-        known: &mut Known<'_, '_>,
+        known: &mut FrameFiles<'_, '_>,
         process: ProcessId,
         raw: &RawFrame,
         jit: Option<JitFunction>,
     ) -> FrameId {
         let avma = raw.address;
         let location = match (raw.place, jit) {
-            (Place::Code(file, svma), _) => Location::Module {
+            (FramePlace::Code(file, svma), _) => Location::Module {
                 module: self.module(tables, known, file),
                 svma,
             },
-            (Place::Unreadable(file, offset), _) => Location::FileOffset {
+            (FramePlace::Unreadable(file, offset), _) => Location::FileOffset {
                 module: self.module(tables, known, file),
                 offset,
             },
-            (Place::MadeAtRunTime(_), Some(function)) => Location::Jit {
+            (FramePlace::MadeAtRunTime(_), Some(function)) => Location::Jit {
                 module: self.pseudo(tables, ModuleKind::Jit),
                 process,
                 start: function.start,
                 offset: avma.0.wrapping_sub(function.start.0),
                 code: function.code,
             },
-            (Place::MadeAtRunTime(_), None) => Location::Anonymous {
+            (FramePlace::MadeAtRunTime(_), None) => Location::Anonymous {
                 module: self.pseudo(tables, ModuleKind::Anonymous),
                 process,
                 avma,
             },
-            (Place::Unmapped, _) => Location::Unmapped { process, avma },
+            (FramePlace::Unmapped, _) => Location::Unmapped { process, avma },
         };
         self.frame(
             tables,
@@ -221,7 +221,7 @@ impl Interner {
     }
 
     /// The module of a mapped file.
-    fn module(&mut self, tables: &mut Tables, known: &mut Known<'_, '_>, key: FileKey) -> ModuleId {
+    fn module(&mut self, tables: &mut Tables, known: &mut FrameFiles<'_, '_>, key: FileKey) -> ModuleId {
         if let Some(id) = self.by_file.get(&key) {
             return *id;
         }

@@ -109,16 +109,16 @@ impl Join {
             return;
         };
         // Finished faults that began it.
-        let mut told: Vec<Effect> = Vec::new();
+        let mut emitted: Vec<Effect> = Vec::new();
         for part in &done.parts {
             let Some(thread) = part.thread else { continue };
             let faults = self.lanes.get(&thread).map(|lane| &lane.faults);
             let fault = faults.and_then(|faults| faults.iter().find(|fault| fault.holds(part.time)));
             let Some(fault) = fault else { continue };
             let effect = effect(EffectKind::Fault, thread, fault.start);
-            if !told.contains(&effect) {
-                told.push(effect);
-                let reason = Reason::Request(done.told_to(thread, part));
+            if !emitted.contains(&effect) {
+                emitted.push(effect);
+                let reason = Reason::Request(done.seen_by(thread, part));
                 self.found.push_back(Cause { effect, reason });
             }
         }
@@ -147,14 +147,14 @@ impl Join {
             {
                 links.push(brought);
             }
-            self.tell(effect, &links);
+            self.add_causes(effect, &links);
             self.waits_of(fault.thread, Some((span, page)));
             let lane = self.lanes.entry(fault.thread).or_default();
             if has_asked {
                 push(&mut lane.faults, span, MAX_FAULTS);
             }
         } else if may_have_waited && let Some(brought) = page.and_then(|page| self.recent.brought(page, span)) {
-            self.tell(effect, &[brought]);
+            self.add_causes(effect, &[brought]);
         }
         if fault.waited() {
             self.hold_up(EffectKind::Fault, fault.thread, span);
@@ -242,7 +242,7 @@ impl Join {
             let page = fault.and_then(|(span, page)| page.filter(|_| span.holds(ended.span.start)));
             let window = ended.earlier().span.last(WAKING);
             match page.and_then(|page| self.recent.brought(page, window)) {
-                Some(link) => self.tell(ended.effect, &[link]),
+                Some(link) => self.add_causes(ended.effect, &[link]),
                 None => {
                     let _ = self.ended_by_own(ended) || self.ended_by_own(ended.earlier());
                 }
@@ -253,7 +253,7 @@ impl Join {
     /// The latest of the thread's own requests that completed before it was woken.
     fn ended_by_own(&mut self, ended: Ended) -> bool {
         let link = self.recent.completed(ended.effect.thread, ended.span.last(WAKING));
-        self.tell(ended.effect, link.as_slice());
+        self.add_causes(ended.effect, link.as_slice());
         link.is_some()
     }
 
@@ -267,7 +267,7 @@ impl Join {
         let link = file
             .filter(|_| by_interrupt)
             .and_then(|file| self.recent.of_file(file.id, ended.span.last(WAKING_FOR_FILE)));
-        self.tell(ended.effect, link.as_slice());
+        self.add_causes(ended.effect, link.as_slice());
         link.is_some()
     }
 
@@ -300,7 +300,7 @@ impl Join {
         push(&mut lane.hold_ups, (kind, span), MAX_HOLD_UPS);
     }
 
-    fn tell(&mut self, effect: Effect, links: &[Link]) {
+    fn add_causes(&mut self, effect: Effect, links: &[Link]) {
         let reasons = links
             .iter()
             .filter_map(|link| self.recent.describe(effect.thread, *link));

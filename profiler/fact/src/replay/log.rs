@@ -19,7 +19,7 @@ use base::event::{AttachmentKind, Event, Header};
 use unwind::{Binaries, Modules, Walker};
 
 /// Kinds of chunks read before the events.
-const BESIDE: [ChunkKind; 5] = [
+const PREAMBLE: [ChunkKind; 5] = [
     ChunkKind::KernelSymbols,
     ChunkKind::Module,
     ChunkKind::Attachment,
@@ -41,7 +41,7 @@ pub struct LogSource<'b, R> {
     notes_stacks: Option<usize>,
     merges_anonymous: bool,
     /// Number of kept stacks at which nameless code becomes one frame; `None`: the default.
-    apart: Option<usize>,
+    merge_nameless_at: Option<usize>,
     complete: bool,
 }
 
@@ -62,7 +62,7 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
             unwound: None,
             notes_stacks: Some(NOTED_STACKS),
             merges_anonymous: false,
-            apart: None,
+            merge_nameless_at: None,
             complete: false,
         }
     }
@@ -79,8 +79,8 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
     }
 
     /// Distinguishes nameless code in anonymous memory by address only until this many stacks are kept.
-    pub fn keep_nameless_apart(&mut self, most: usize) {
-        self.apart = Some(most);
+    pub fn merge_nameless_above(&mut self, most: usize) {
+        self.merge_nameless_at = Some(most);
     }
 
     /// Keeps the unwound stacks of a replay until there are this many.
@@ -117,7 +117,7 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
     /// Reads the chunks that precede the event stream.
     fn preamble(&mut self, modules: &mut Modules<'b>, notes: &mut Vec<String>) -> std::io::Result<Preamble> {
         let mut preamble = Preamble::default();
-        let mut run = self.reader.events(&BESIDE);
+        let mut run = self.reader.events(&PREAMBLE);
         while let Some(event) = run.next_event()? {
             match event {
                 Event::KernelSymbol { offset, start, name } => {
@@ -171,22 +171,22 @@ impl<R: Read + Seek> FactSource for LogSource<'_, R> {
         if self.merges_anonymous {
             replay.merge_anonymous();
         }
-        if let Some(most) = self.apart {
-            replay.keep_nameless_apart(most);
+        if let Some(most) = self.merge_nameless_at {
+            replay.merge_nameless_above(most);
         }
         let mut order = Order::default();
         let mut run = self.reader.events(&[ChunkKind::Events]);
-        let mut told = 0;
+        let mut reported = 0;
         while let Some(event) = run.next_event().context("cannot read the event log")? {
             order.push(event);
             while let Some(event) = order.pop() {
                 replay.event(&event);
             }
             if let Some(progress) = &mut self.progress
-                && run.position() != told
+                && run.position() != reported
             {
-                told = run.position();
-                progress(told);
+                reported = run.position();
+                progress(reported);
             }
         }
         order.finish();

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_may_tell_the_thread() {
+    fn the_file_name_may_contain_the_thread() {
         assert_eq!(parse(&file("/x/marker-7-12.txt", b"1 2 x")).0[0].tid, Some(12));
         assert_eq!(
             parse(&file("/x/marker-7-12.txt (deleted)", b"1 2 x")).0[0].tid,

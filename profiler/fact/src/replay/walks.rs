@@ -175,13 +175,13 @@ fn agree(walked: &Walked, copied: &Walk) -> bool {
 mod tests {
     use super::*;
     use base::addr::Avma;
-    use unwind::{Place, RawFrame};
+    use unwind::{FramePlace, RawFrame};
 
     fn walk(frames: &[u64], end: Result<(), TruncationReason>) -> Walk {
         let frame = |&address: &u64| RawFrame {
             address: Avma(address),
             is_return_address: true,
-            place: Place::Unmapped,
+            place: FramePlace::Unmapped,
         };
         Walk {
             frames: frames.iter().map(frame).collect(),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn walks_agree_as_far_as_both_reach() {
+    fn walks_agree_on_their_common_part() {
         let complete = walked(&[1, 2 | INTERRUPTED, 3], WalkEnd::Complete);
         assert!(agree(&complete, &walk(&[1, 2, 3], Ok(()))));
         assert!(!agree(&complete, &walk(&[1, 2, 3, 4], Ok(()))));

@@ -187,11 +187,11 @@ impl Parser<'_> {
         for (key, value) in limits {
             let at = key.span().start;
             let Some(metric) = Metric::of_key(key.get_ref()) else {
-                self.unknown_figure(key);
+                self.unknown_metric(key);
                 continue;
             };
-            if !by.tells(metric) {
-                let tables = By::ALL.into_iter().filter(|by| by.tells(metric)).map(By::name);
+            if !by.has_metric(metric) {
+                let tables = By::ALL.into_iter().filter(|by| by.has_metric(metric)).map(By::name);
                 let tables: Vec<&str> = tables.collect();
                 let (key, tables) = (metric.key(), tables.join("] or ["));
                 self.wrong(
@@ -217,7 +217,7 @@ impl Parser<'_> {
         self.budget.entries.sort_by_key(|entry| entry.line);
     }
 
-    fn unknown_figure(&mut self, key: &Key<'_>) {
+    fn unknown_metric(&mut self, key: &Key<'_>) {
         let known: Vec<String> = Metric::all().map(Metric::key).collect();
         let name = key.get_ref();
         let what = format!("unknown metric `{name}`; expected one of {}", known.join(", "));
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_wrong_is_told_by_its_line() {
+    fn every_error_has_its_line() {
         let errors = wrong(
             "[total]\nfault = 3\nfaults = -1\n[files.x]\n[file.x]\nwall_ms = 1\ncpu_ms = \"2\"\n[thread]\nfaults = 1\n",
         );

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_ends_a_command_early() {
+    fn commands_cannot_be_terminated_by_names() {
         assert_eq!(data("100 %\r\n::error::x, y"), "100 %25%0D%0A::error::x, y");
         assert_eq!(property("a,b:c%\n"), "a%2Cb%3Ac%25%0A");
     }

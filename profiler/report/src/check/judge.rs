@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 
 use super::budget::{Allowance, Budget, Entry};
-use crate::metrics::{By, Figure, Metric, Runs};
+use crate::metrics::{By, Metric, MetricValue, Runs};
 
 /// The origin of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -139,7 +139,7 @@ pub fn judge(budget: &Budget, runs: &Runs, baseline: Option<&Runs>) -> Judgement
     Judgement { rows }
 }
 
-fn row(entry: &Entry, (limit, from): (u64, Limit), measured: &Figure, is_mentioned: bool) -> Row {
+fn row(entry: &Entry, (limit, from): (u64, Limit), measured: &MetricValue, is_mentioned: bool) -> Row {
     let verdict = match (measured.at_least.checked_sub(limit), &measured.unknown) {
         (Some(over @ 1..), _) => Verdict::Over(over),
         (_, Some(why)) => Verdict::Unknown(why.clone()),
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_allowed_beyond_the_baseline_is_rounded_down() {
+    fn the_allowance_over_the_baseline_is_rounded_down() {
         let percent = Allowance::of_percent;
         assert_eq!(
             [

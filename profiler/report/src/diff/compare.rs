@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Serialize, Serializer};
 
 use super::noise::{adjusted, mann_whitney, smallest};
-use crate::metrics::{By, Figures, Metric, Metrics, Place, Runs, Unit, median};
+use crate::metrics::{By, Metric, MetricValues, Metrics, Place, Runs, Unit, median};
 
 /// The accepted share of false findings among the rows reported as changed.
 pub const FALSE_SHARE: f64 = 0.05;
@@ -24,7 +24,8 @@ pub enum Verdict {
     /// Chance explains the change as well.
     Noise,
     /// Too few runs to decide: the sets do not overlap at all, but among this many rows chance may do that too.
-    Untold,
+    #[serde(rename = "untold")]
+    TooFewRuns,
 }
 
 /// A metric of a place in both sets; values are counts, bytes or ns.
@@ -108,7 +109,8 @@ pub struct Diff {
     /// The number of runs in the second set.
     pub runs_b: usize,
     /// There are enough runs to distinguish any change from noise.
-    pub can_tell: bool,
+    #[serde(rename = "can_tell")]
+    pub has_enough_runs: bool,
     /// Totals first, then parts; within each, rows above noise first, then by the largest change.
     pub rows: Vec<Row>,
     /// Metrics that are unknown in at least one recording.
@@ -118,13 +120,13 @@ pub struct Diff {
 impl Diff {
     /// Compares two sets of runs.
     pub fn new(a: &Runs, b: &Runs) -> Self {
-        let can_tell = smallest(a.all.len(), b.all.len()) <= FALSE_SHARE;
+        let has_enough_runs = smallest(a.all.len(), b.all.len()) <= FALSE_SHARE;
         let (mut totals, mut parts, mut gaps) = (Vec::new(), Vec::new(), Vec::new());
         let places: BTreeSet<&Place> = a.all.iter().chain(&b.all).flat_map(Metrics::places).collect();
         let used: BTreeSet<By> = places.iter().map(|place| place.by()).collect();
         let mut scales: BTreeMap<By, Vec<(Metric, Scale)>> = BTreeMap::new();
         for metric in Metric::all() {
-            for by in used.iter().copied().filter(|by| by.tells(metric)) {
+            for by in used.iter().copied().filter(|by| by.has_metric(metric)) {
                 let unknown = |runs: &Runs| runs.all.iter().find_map(|run| run.unknown(by, metric));
                 match unknown(a).or_else(|| unknown(b)) {
                     Some(why) => gaps.push(Gap { by, metric, why }),
@@ -134,9 +136,9 @@ impl Diff {
             }
         }
         for place in places {
-            let of = |runs: &'_ Runs| -> Vec<Figures> {
-                let figures = runs.all.iter().map(|run| run.at(place).copied().unwrap_or_default());
-                figures.collect()
+            let of = |runs: &'_ Runs| -> Vec<MetricValues> {
+                let metric_values = runs.all.iter().map(|run| run.at(place).copied().unwrap_or_default());
+                metric_values.collect()
             };
             let sides = (of(a), of(b));
             let rows = if *place == Place::Total {
@@ -149,7 +151,7 @@ impl Diff {
             }
         }
         for rows in [&mut totals, &mut parts] {
-            if can_tell {
+            if has_enough_runs {
                 test(rows);
             }
             rows.sort_by(|one, other| {
@@ -162,7 +164,7 @@ impl Diff {
         Self {
             runs_a: a.all.len(),
             runs_b: b.all.len(),
-            can_tell,
+            has_enough_runs,
             rows: totals,
             gaps,
         }
@@ -191,10 +193,10 @@ impl Scale {
     fn of(metric: Metric, a: &Runs, b: &Runs) -> Self {
         let total = |metric| {
             let of = |runs: &Runs| {
-                let totals = runs
-                    .all
-                    .iter()
-                    .map(|run| run.at(&Place::Total).map_or(0, |figures| figures.get(metric)));
+                let totals = runs.all.iter().map(|run| {
+                    run.at(&Place::Total)
+                        .map_or(0, |metric_values| metric_values.get(metric))
+                });
                 totals.collect()
             };
             let (a, b): (Vec<u64>, Vec<u64>) = (of(a), of(b));
@@ -216,8 +218,9 @@ impl Scale {
 
 /// Builds a row. `None` if all values are 0, or too small for a row in every run. The choice ignores which set a run belongs to, and therefore
 /// does not bias the tests.
-fn row(place: &Place, metric: Metric, (a, b): (&[Figures], &[Figures]), scale: &Scale) -> Option<Row> {
-    let values = |runs: &[Figures]| -> Vec<u64> { runs.iter().map(|figures| figures.get(metric)).collect() };
+fn row(place: &Place, metric: Metric, (a, b): (&[MetricValues], &[MetricValues]), scale: &Scale) -> Option<Row> {
+    let values =
+        |runs: &[MetricValues]| -> Vec<u64> { runs.iter().map(|metric_values| metric_values.get(metric)).collect() };
     let (a, b) = (values(a), values(b));
     let largest = a.iter().chain(&b).copied().max().unwrap_or_default();
     let is_worth = *place == Place::Total || largest as f64 >= scale.largest as f64 * WORTH;
@@ -233,7 +236,7 @@ fn row(place: &Place, metric: Metric, (a, b): (&[Figures], &[Figures]), scale: &
         share,
         probability: None,
         adjusted: None,
-        verdict: Verdict::Untold,
+        verdict: Verdict::TooFewRuns,
     })
 }
 
@@ -245,10 +248,10 @@ fn test(rows: &mut [Row]) {
             row.probability = tested;
             row.adjusted = Some(adjusted);
             // No result is more extreme: the sets do not overlap.
-            let is_apart = tested.is_some_and(|p| p <= smallest(row.a.len(), row.b.len()) * 1.000_001);
-            row.verdict = match (adjusted <= FALSE_SHARE, is_apart) {
+            let is_disjoint = tested.is_some_and(|p| p <= smallest(row.a.len(), row.b.len()) * 1.000_001);
+            row.verdict = match (adjusted <= FALSE_SHARE, is_disjoint) {
                 (true, _) => Verdict::Changed,
-                (false, true) => Verdict::Untold,
+                (false, true) => Verdict::TooFewRuns,
                 (false, false) => Verdict::Noise,
             };
         }

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn probabilities_are_those_of_the_tables() {
+    fn probabilities_match_the_published_tables() {
         near(mann_whitney(&[1, 2, 3], &[4, 5, 6]), 2.0 / 20.0);
         near(mann_whitney(&[1, 2, 3, 4, 5], &[6, 7, 8, 9, 10]), 2.0 / 252.0);
         // U = 4 for 5 against 5: the tables have 0.0952.
@@ -102,13 +102,13 @@ mod tests {
     }
 
     #[test]
-    fn few_runs_can_not_tell() {
+    fn few_runs_cannot_be_significant() {
         assert!((smallest(1, 1) - 1.0).abs() < 1e-12);
         assert!((smallest(3, 3) - 0.1).abs() < 1e-12 && (smallest(4, 4) - 2.0 / 70.0).abs() < 1e-12);
     }
 
     #[test]
-    fn adjustment_is_benjamini_s_and_hochberg_s() {
+    fn adjustment_is_benjamini_hochberg() {
         let found = adjusted(&[0.01, 0.04, 0.03, 0.5]);
         for (found, expected) in found.iter().zip([0.04, 0.16 / 3.0, 0.16 / 3.0, 0.5]) {
             assert!((found - expected).abs() < 1e-12, "{found} {expected}");
@@ -119,7 +119,7 @@ mod tests {
     proptest! {
         /// Compares the count with an enumeration of every deal.
         #[test]
-        fn counting_is_enumerating(a in prop::collection::vec(0..6_u64, 1..5), b in prop::collection::vec(0..6_u64, 1..5)) {
+        fn counting_equals_enumeration(a in prop::collection::vec(0..6_u64, 1..5), b in prop::collection::vec(0..6_u64, 1..5)) {
             let ranks = doubled_ranks(&a, &b);
             let mean = 2 * a.len() * (ranks.len() + 1);
             let distance = |sum: usize| (2 * sum).abs_diff(mean);

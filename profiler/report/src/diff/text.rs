@@ -64,19 +64,24 @@ fn head(out: &mut impl Write, diff: &Diff, (a, b): (&str, &str)) -> io::Result<(
     };
     writeln!(out, "A: {} ({})", fit(a, 55), runs(diff.runs_a))?;
     writeln!(out, "B: {} ({})", fit(b, 55), runs(diff.runs_b))?;
-    if diff.can_tell {
+    if diff.has_enough_runs {
         let changed = count(diff.changed().count() as u64);
         let words = format!(
             "{changed} of {} values changed by more than noise (exact Mann-Whitney test; at most 1 in 20 of these by chance); the others are marked ~",
             count(diff.rows.len() as u64)
         );
         write_lines(out, &wrapped_words("noise:", &words))?;
-        return match diff.rows.iter().filter(|row| row.verdict == Verdict::Untold).count() {
+        return match diff
+            .rows
+            .iter()
+            .filter(|row| row.verdict == Verdict::TooFewRuns)
+            .count()
+        {
             0 => Ok(()),
-            apart => {
-                let (apart, enough) = (count(apart as u64), enough(diff.rows.len()));
+            undecided => {
+                let (undecided, enough) = (count(undecided as u64), enough(diff.rows.len()));
                 let words = format!(
-                    "{apart} more (marked ?) differ as far as this few runs can show; record {enough} runs of each to be sure"
+                    "{undecided} more (marked ?) differ as far as this few runs can show; record {enough} runs of each to be sure"
                 );
                 write_lines(out, &wrapped_words("      ", &words))
             }
@@ -143,8 +148,8 @@ fn write_row(out: &mut impl Write, row: &Row, name: &str, what: String) -> io::R
     let mark = match row.verdict {
         Verdict::Noise => '~',
         // Rows that were not tested have no mark.
-        Verdict::Untold if row.probability.is_some() => '?',
-        Verdict::Untold | Verdict::Changed => ' ',
+        Verdict::TooFewRuns if row.probability.is_some() => '?',
+        Verdict::TooFewRuns | Verdict::Changed => ' ',
     };
     let (a, b) = row.medians();
     let metric = row.metric;

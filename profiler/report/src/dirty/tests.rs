@@ -102,7 +102,7 @@ fn cause_of(functions: &[(ModuleId, &str)], file: MappedFileId) -> (u64, u64, u6
 }
 
 #[test]
-fn the_dynamic_linkers_function_tells_the_cause() {
+fn the_dynamic_linkers_function_gives_the_cause() {
     let start = (LOADER, "_dl_start_user");
     let relocated = (1, 0, 0);
     for function in [
@@ -170,7 +170,7 @@ fn without_names_another_files_pages_are_relocated() {
 }
 
 #[test]
-fn a_cut_stack_is_no_exec() {
+fn a_truncated_stack_is_not_an_exec() {
     let mut tables = tables();
     let cut = push(
         &mut tables,
@@ -226,7 +226,7 @@ fn pages_count_once_and_faults_each_time() {
 
 /// A process that ran the program again copies its pages again; the sums of an ended process stay.
 #[test]
-fn what_a_process_copied_stays_in_the_sums_when_it_is_over() {
+fn copies_of_ended_processes_stay_in_the_sums() {
     let mut tables = tables();
     tables.threads.push(fixtures::thread(1, 2));
     let stack = stack(&mut tables, &[(LOADER, "_dl_relocate_object")]);
@@ -242,8 +242,8 @@ fn what_a_process_copied_stays_in_the_sums_when_it_is_over() {
         assert!(dirtied.fault(&tables, &copy(0, page)).is_none(), "it has the page");
     }
     assert_eq!(dirtied.sets, 1);
-    dirtied.over(ProcessId(0));
-    dirtied.over(ProcessId(0));
+    dirtied.process_ended(ProcessId(0));
+    dirtied.process_ended(ProcessId(0));
     assert_eq!((dirtied.sets, dirtied.pages.len()), (0, 0));
     assert!(dirtied.fault(&tables, &copy(1, 2)).is_some());
     let [cost] = dirtied.finish(&tables).try_into().unwrap();

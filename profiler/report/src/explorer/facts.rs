@@ -95,8 +95,8 @@ impl FactSink for Facts {
         }
     }
 
-    fn over(&mut self, tables: &Tables, process: ProcessId) {
-        self.faults.over(tables, process);
+    fn process_ended(&mut self, tables: &Tables, process: ProcessId) {
+        self.faults.process_ended(tables, process);
     }
 
     fn request(&mut self, _: &Tables, request: &RequestFact) {

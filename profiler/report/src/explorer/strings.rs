@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_there_once_and_not_whole_if_it_is_long() {
+    fn names_are_stored_once_and_truncated() {
         let mut strings = Strings::default();
         assert_eq!((strings.id("a"), strings.id("b"), strings.id("a")), (0, 1, 0));
         let long = "é".repeat(limits::STRING);

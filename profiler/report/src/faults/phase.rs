@@ -88,8 +88,8 @@ impl Phases {
         milestones.sort_by_key(|milestone| milestone.time);
         let mut milestones = milestones.into_iter().peekable();
         for fault in order.iter().map(|row| facts.rows.fault(&row)) {
-            while let Some(told) = milestones.next_if(|told| told.time <= fault.start) {
-                phases.milestone(tables, told);
+            while let Some(milestone) = milestones.next_if(|milestone| milestone.time <= fault.start) {
+                phases.milestone(tables, milestone);
             }
             let Some(thread) = tables.threads.get(fault.thread.index()) else {
                 continue;
@@ -102,20 +102,20 @@ impl Phases {
                 phases.enter(thread.process, fault.start, phase);
             }
         }
-        milestones.for_each(|told| phases.milestone(tables, told));
+        milestones.for_each(|milestone| phases.milestone(tables, milestone));
         phases
     }
 
-    fn milestone(&mut self, tables: &Tables, told: super::rows::Milestone) {
-        let Some(thread) = tables.threads.get(told.thread.index()) else {
+    fn milestone(&mut self, tables: &Tables, milestone: super::rows::Milestone) {
+        let Some(thread) = tables.threads.get(milestone.thread.index()) else {
             return;
         };
         let process = thread.process;
         let since = self.bare_since.get_mut(process.index()).and_then(Option::take);
-        if !told.is_exec {
-            self.enter(process, told.time, Phase::Window);
+        if !milestone.is_exec {
+            self.enter(process, milestone.time, Phase::Window);
         } else if let Some(phases) = self.by_process.get_mut(process.index()) {
-            phases.push((since.unwrap_or(told.time), Phase::Exec));
+            phases.push((since.unwrap_or(milestone.time), Phase::Exec));
         }
     }
 
@@ -184,7 +184,7 @@ fn step(tables: &Tables, functions: &Functions, frame: FrameId, above: Shown) ->
     for id in chain {
         let function = functions.get(*id).filter(|function| function.is_named);
         function
-            .and_then(|function| told(&function.name))
+            .and_then(|function| phase_of(&function.name))
             .into_iter()
             .for_each(&mut raise);
     }
@@ -219,7 +219,7 @@ fn place(module: &str, named: bool) -> Place {
 
 /// The phase that a function name implies. Sources: glibc's elf/dl-init.c and csu/libc-start.c, and the names that GCC and LLVM give
 /// initialisers.
-fn told(function: &str) -> Option<Phase> {
+fn phase_of(function: &str) -> Option<Phase> {
     let plain = function.split(['.', '@', '(']).next().unwrap_or(function);
     match plain {
         "main" | "__libc_start_call_main" | "runtime::main" => Some(Phase::Main),

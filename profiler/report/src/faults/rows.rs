@@ -143,8 +143,8 @@ impl FactSink for Facts {
         self.pages.read(tables, read);
     }
 
-    fn over(&mut self, _: &Tables, process: ProcessId) {
-        self.dirtied.over(process);
+    fn process_ended(&mut self, _: &Tables, process: ProcessId) {
+        self.dirtied.process_ended(process);
     }
 }
 
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_windows_are_known_by_their_names() {
+    fn first_windows_are_recognized_by_name() {
         for text in ["First paint", "FirstContentfulPaint — after 812ms", "first_window"] {
             assert!(is_first_window(text), "{text}");
         }

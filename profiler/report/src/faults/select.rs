@@ -7,7 +7,7 @@ use fact::FaultFact;
 use fact::fault::FaultClass;
 
 const WORDS: Words = Words {
-    verb: "faults",
+    subcommand: "faults",
     of: "faults",
 };
 

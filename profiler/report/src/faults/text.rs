@@ -36,8 +36,8 @@ fn head(report: &FaultReport) -> Vec<String> {
     let totals = &report.totals;
     let seen = recording.end.since(recording.start);
     let tier = Tier::of(recording).map_or("an unknown tier", Tier::words);
-    let figures = format!(", {} recorded by {tier}", duration(ns(seen)));
-    let mut lines = vec![headline(recording, &figures)];
+    let numbers = format!(", {} recorded by {tier}", duration(ns(seen)));
+    let mut lines = vec![headline(recording, &numbers)];
     let mut words = vec![
         selected_of(totals.faults, report.faults_in_file),
         format!("{} major", count(totals.major)),

@@ -122,7 +122,7 @@ fn copies_are_summed_up_by_function() {
 }
 
 #[test]
-fn a_file_of_which_most_was_read_for_nothing_is_told_with_its_reader() {
+fn a_mostly_wasted_file_is_reported_with_its_reader() {
     let inputs = FindingInputs {
         wasted: vec![
             wasted(0, 0, 10, 1000),
@@ -141,7 +141,7 @@ fn a_file_of_which_most_was_read_for_nothing_is_told_with_its_reader() {
 }
 
 #[test]
-fn nothing_is_called_wasted_where_faults_were_lost() {
+fn nothing_is_called_wasted_when_faults_were_lost() {
     let inputs = FindingInputs {
         wasted: vec![wasted(0, 2, 700, 1000)],
         ..FindingInputs::default()
@@ -172,7 +172,7 @@ fn names_are_shortened_and_the_words_around_them_are_not() {
 }
 
 #[test]
-fn scattered_code_is_told_where_each_page_is_seen() {
+fn scattered_code_is_reported_only_with_exact_pages() {
     let of = |one| {
         lines(&FindingInputs {
             code: vec![one],

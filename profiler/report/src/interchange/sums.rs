@@ -124,7 +124,7 @@ pub struct Sums {
     /// The approximate limit for the number of sums.
     room: usize,
     /// Processes that ended: no more facts of them follow.
-    over: FxHashSet<ProcessId>,
+    ended: FxHashSet<ProcessId>,
     /// Merge threads of ended processes by name, and files by path.
     gathers: bool,
     /// The first file of each path and deleted state.
@@ -150,7 +150,7 @@ impl Sums {
             known: FxHashMap::default(),
             paths: Paths::default(),
             room,
-            over: FxHashSet::default(),
+            ended: FxHashSet::default(),
             gathers: false,
             files: FxHashMap::default(),
             gathered: false,
@@ -242,10 +242,10 @@ impl Sums {
     ) {
         let key = Key {
             what,
-            who: self.teller(tables, who),
+            who: self.attributed_thread(tables, who),
             stack,
             cut: false,
-            file: file.map(|file| self.told_as(tables, file)),
+            file: file.map(|file| self.attributed_file(tables, file)),
         };
         self.by_key.entry(key).or_default().add(sum);
         if self.by_key.len() > self.room {
@@ -356,8 +356,8 @@ impl FactSink for Sums {
         }
     }
 
-    fn over(&mut self, _: &Tables, process: ProcessId) {
-        self.over.insert(process);
+    fn process_ended(&mut self, _: &Tables, process: ProcessId) {
+        self.ended.insert(process);
     }
 
     fn wants_stacks(&self, kind: EventKind) -> bool {
@@ -377,7 +377,7 @@ impl FactSink for Sums {
         self.visit_stacks(visit);
     }
 
-    fn keeps_less(&mut self, tables: &Tables) -> bool {
+    fn shrink_if_too_many(&mut self, tables: &Tables) -> bool {
         self.keeps_fewer(tables)
     }
 }

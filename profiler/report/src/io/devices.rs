@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_devices_own_figures_are_in_sectors_and_may_be_short() {
+    fn device_statistics_are_in_sectors_and_may_be_short() {
         let device = |counted: &[u64]| BlockDevice {
             name: "vda".into(),
             counted: counted.to_vec(),

@@ -53,7 +53,7 @@ prop_compose! {
 }
 
 /// Turns a request read back into the original fact, with the names of its parts.
-fn told(facts: &Facts, asked: Asked) -> RequestFact {
+fn restored(facts: &Facts, asked: Asked) -> RequestFact {
     let bio = |part: Part| BioFact {
         time: part.time,
         pid: part.pid,
@@ -77,7 +77,7 @@ fn told(facts: &Facts, asked: Asked) -> RequestFact {
 
 proptest! {
     #[test]
-    fn what_is_kept_is_the_request(requests in prop::collection::vec(request(), 1..20)) {
+    fn kept_requests_round_trip(requests in prop::collection::vec(request(), 1..20)) {
         use fact::{FactSink as _, Tables};
         let mut facts = Facts::default();
         let mut requests = requests;
@@ -88,13 +88,13 @@ proptest! {
         requests.iter_mut().flat_map(|request| &mut request.bios).for_each(|bio| bio.sector = 0);
         requests.sort_by_key(|request| request.start);
         let ordered = facts.ordered();
-        let kept: Vec<RequestFact> = ordered.iter().map(|asked| told(&facts, asked)).collect();
+        let kept: Vec<RequestFact> = ordered.iter().map(|asked| restored(&facts, asked)).collect();
         prop_assert_eq!(kept, requests);
     }
 }
 
 #[test]
-fn rows_take_what_the_header_says() {
+fn row_size_matches_the_documentation() {
     assert_eq!(
         (size_of::<RequestRow>(), size_of::<PartRow>(), size_of::<WaitedRow>()),
         (72, 64, 40)

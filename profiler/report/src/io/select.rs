@@ -8,7 +8,7 @@ use fact::request::{BlockDevice, DeviceId, Operation};
 use fact::{MappedFileId, RequestFact, Thread};
 
 const WORDS: Words = Words {
-    verb: "io",
+    subcommand: "io",
     of: "requests",
 };
 

@@ -61,8 +61,8 @@ pub fn write(out: &mut impl Write, report: &IoReport, top: usize) -> io::Result<
 
 fn head(report: &IoReport) -> Vec<String> {
     let recording = &report.recording;
-    let figures = format!(", {}", duration(ns(recording.end.since(recording.start))));
-    let mut lines = vec![headline(recording, &figures)];
+    let numbers = format!(", {}", duration(ns(recording.end.since(recording.start))));
+    let mut lines = vec![headline(recording, &numbers)];
     let of = if report.is_everything {
         report.requests
     } else {
@@ -93,7 +93,7 @@ fn head(report: &IoReport) -> Vec<String> {
 
 /// Compares the recorded requests of each device with the device's own counters.
 fn account(devices: &[DeviceRow]) -> Vec<String> {
-    let figures = |counts: &Counts| {
+    let numbers = |counts: &Counts| {
         format!(
             "{} {}, {} {}",
             counted(counts.reads, "read"),
@@ -108,7 +108,7 @@ fn account(devices: &[DeviceRow]) -> Vec<String> {
         Some(if row.agrees() == Some(true) {
             format!("{device} matches its own counters")
         } else {
-            format!("{device} counted {}; seen {}", figures(&counted), figures(&row.done))
+            format!("{device} counted {}; seen {}", numbers(&counted), numbers(&row.done))
         })
     };
     devices.iter().filter_map(of).collect()

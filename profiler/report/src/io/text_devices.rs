@@ -91,16 +91,16 @@ fn histogram(row: &DeviceRow) -> Vec<String> {
         let room = BAR.saturating_sub(columns(&left));
         let line = format!(
             "{range}{:>8} {left}{:room$}{:>8} {right}",
-            figure(in_queue),
+            cell(in_queue),
             "",
-            figure(at_device)
+            cell(at_device)
         );
         lines.push(line.trim_end().to_owned());
     }
     lines
 }
 
-fn figure(count_of: u64) -> String {
+fn cell(count_of: u64) -> String {
     if count_of == 0 { String::new() } else { count(count_of) }
 }
 

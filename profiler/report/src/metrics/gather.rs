@@ -180,8 +180,8 @@ impl FactSink for Facts {
         self.requests.request(tables, request);
     }
 
-    fn over(&mut self, tables: &Tables, process: ProcessId) {
-        self.faults.over(tables, process);
+    fn process_ended(&mut self, tables: &Tables, process: ProcessId) {
+        self.faults.process_ended(tables, process);
     }
 
     fn joined(&mut self, _: &Tables, _: &Cause) {}
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_is_the_copy() {
+    fn copy_rows_round_trip() {
         let copy = FirstCopy {
             time: Timestamp(u64::MAX),
             thread: ThreadId(3),

@@ -27,7 +27,7 @@ struct Reasons(BTreeMap<(By, Metric), String>);
 impl Reasons {
     fn add(&mut self, by: impl IntoIterator<Item = By>, metrics: &[Metric], why: &str) {
         for by in by {
-            for metric in metrics.iter().filter(|metric| by.tells(**metric)) {
+            for metric in metrics.iter().filter(|metric| by.has_metric(**metric)) {
                 self.0.entry((by, *metric)).or_insert_with(|| why.to_owned());
             }
         }

@@ -42,7 +42,7 @@ mod tests {
     use fact::fixtures;
 
     #[test]
-    fn only_ids_of_processes_are_taken_out() {
+    fn only_process_ids_are_removed() {
         let tables = Tables {
             processes: vec![fixtures::process(9286, "firefox"), fixtures::process(7, "init")],
             ..Tables::default()

@@ -48,7 +48,7 @@ impl By {
     }
 
     /// Whether a metric is available by this dimension.
-    pub fn tells(self, metric: Metric) -> bool {
+    pub fn has_metric(self, metric: Metric) -> bool {
         match metric {
             Metric::Wall => self == Self::Total,
             // Running and waiting happen in functions, not in pages.
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_are_about_names_as_a_person_knows_them() {
+    fn patterns_match_displayed_names() {
         let file = Place::File("/usr/lib/libxul.so".into());
         assert!(file.fits("libxul.so") && file.fits("/usr/lib/*") && !file.fits("/libxul.so") && !file.fits("lib"));
         let section = Place::Section("/usr/lib/libxul.so".into(), ".data".into());

@@ -1,6 +1,6 @@
 //! Medians of metrics over several recordings of the same workload.
 
-use super::{By, Figure, Metric, Metrics};
+use super::{By, Metric, MetricValue, Metrics};
 
 /// Recordings of the same workload, in recording order.
 #[derive(Debug, Default)]
@@ -11,13 +11,13 @@ pub struct Runs {
 
 impl Runs {
     /// The largest number of places that match a pattern in any run, and the median over runs of the sum over these places.
-    pub fn sum(&self, by: By, pattern: &str, metric: Metric) -> (usize, Figure) {
-        let sums: Vec<(usize, Figure)> = (self.all.iter()).map(|run| run.sum(by, pattern, metric)).collect();
+    pub fn sum(&self, by: By, pattern: &str, metric: Metric) -> (usize, MetricValue) {
+        let sums: Vec<(usize, MetricValue)> = (self.all.iter()).map(|run| run.sum(by, pattern, metric)).collect();
         let places = sums.iter().map(|(places, _)| *places).max().unwrap_or_default();
-        let unknown = sums.iter().find_map(|(_, figure)| figure.unknown.clone());
-        let values: Vec<u64> = sums.iter().map(|(_, figure)| figure.at_least).collect();
+        let unknown = sums.iter().find_map(|(_, value)| value.unknown.clone());
+        let values: Vec<u64> = sums.iter().map(|(_, value)| value.at_least).collect();
         let at_least = median(&values);
-        (places, Figure { at_least, unknown })
+        (places, MetricValue { at_least, unknown })
     }
 }
 

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::gather::Facts;
 use super::known::unknown;
 use super::names::Pids;
-use super::{Figures, Metric, Metrics, Place};
+use super::{Metric, MetricValues, Metrics, Place};
 use crate::faults::phase::Phase;
 use crate::faults::view::path_of;
 use crate::functions::{FunctionId, Functions};
@@ -51,7 +51,7 @@ struct Views<'a> {
 }
 
 #[derive(Default)]
-struct Sums(FxHashMap<Key, Figures>);
+struct Sums(FxHashMap<Key, MetricValues>);
 
 impl Metrics {
     /// Computes the metrics of a recording.
@@ -87,10 +87,10 @@ impl Metrics {
 }
 
 impl Sums {
-    fn add(&mut self, keys: impl IntoIterator<Item = Key>, figures: &[(Metric, u64)]) {
+    fn add(&mut self, keys: impl IntoIterator<Item = Key>, values: &[(Metric, u64)]) {
         for key in keys {
             let sums = self.0.entry(key).or_default();
-            for (metric, more) in figures {
+            for (metric, more) in values {
                 sums.add(*metric, *more);
             }
         }
@@ -173,8 +173,8 @@ impl Views<'_> {
         let keys = [Key::Total, self.thread(fault.thread)].into_iter();
         let keys = keys.chain(place.map(|place| self.file(place.file))).chain(section);
         let keys = keys.chain(function.map(Key::Function)).chain(phase);
-        let figures = figures_of(fault.class, fault.major, 1, ns(fault.time()));
-        sums.add(keys, &figures);
+        let values = values_of(fault.class, fault.major, 1, ns(fault.time()));
+        sums.add(keys, &values);
     }
 
     fn wait(&self, wait: &WaitFact, in_fault: Option<MappedFileId>, sums: &mut Sums) {
@@ -190,22 +190,22 @@ impl Views<'_> {
         };
         let keys = [Key::Total, self.thread(wait.thread)].into_iter();
         let keys = keys.chain(function.map(Key::Function)).chain(phase).chain(file);
-        let figures: Vec<_> = (wait.parts().map(|(reason, time)| (Metric::Wait(reason), ns(time)))).collect();
-        sums.add(keys, &figures);
+        let values: Vec<_> = (wait.parts().map(|(reason, time)| (Metric::Wait(reason), ns(time)))).collect();
+        sums.add(keys, &values);
     }
 
     /// Adds what exceeded the profile's capacity; it is known by thread and class.
     fn folded(&self, sums: &mut Sums) {
         for folded in &self.tables.recording.folded_faults {
             if folded.class != FaultClass::Error {
-                let figures = figures_of(folded.class, folded.major, folded.faults, folded.time);
-                sums.add([Key::Total, self.thread(folded.thread)], &figures);
+                let values = values_of(folded.class, folded.major, folded.faults, folded.time);
+                sums.add([Key::Total, self.thread(folded.thread)], &values);
             }
         }
         for folded in &self.tables.recording.folded_waits {
             let parts = folded.parts();
-            let figures: Vec<_> = parts.map(|(reason, time)| (Metric::Wait(reason), ns(time))).collect();
-            sums.add([Key::Total, self.thread(folded.thread)], &figures);
+            let values: Vec<_> = parts.map(|(reason, time)| (Metric::Wait(reason), ns(time))).collect();
+            sums.add([Key::Total, self.thread(folded.thread)], &values);
         }
     }
 
@@ -221,8 +221,8 @@ impl Views<'_> {
 
     fn copies(&self, facts: &Facts, sums: &mut Sums) {
         for cost in self.faults.dirtied().finish(self.tables) {
-            let figures = [(Metric::RelocatedPages, cost.relocations.pages)];
-            sums.add([Key::Total, self.file(cost.file)], &figures);
+            let values = [(Metric::RelocatedPages, cost.relocations.pages)];
+            sums.add([Key::Total, self.file(cost.file)], &values);
         }
         let copies = facts.copies.ordered();
         let copies = copies.iter().map(|row| row.copy());
@@ -242,17 +242,17 @@ impl Views<'_> {
 
     /// Adds the wasted reads of a file. A page counts for the section that covers most of it, and for the fault that read it.
     fn wasted(&self, file: &MappedFile, id: MappedFileId, pages: &FilePages, sums: &mut Sums) {
-        let figures = |pages: u64| [(Metric::WastedReadahead, pages.saturating_mul(PAGE))];
+        let values = |pages: u64| [(Metric::WastedReadahead, pages.saturating_mul(PAGE))];
         let wasted = pages.wasted();
-        sums.add([Key::Total, self.file(id)], &figures(wasted.len()));
+        sums.add([Key::Total, self.file(id)], &values(wasted.len()));
         for page in wasted.iter().filter(|_| !file.sections.is_empty()) {
             let there = sections_in(file, page.saturating_mul(PAGE), PAGE);
             let most = there.max_by_key(|(section, bytes)| (*bytes, Reverse(*section)));
-            sums.add(most.map(|(section, _)| Key::Section(id, section)), &figures(1));
+            sums.add(most.map(|(section, _)| Key::Section(id, section)), &values(1));
         }
         for (read, wasted) in pages.wasted_reads() {
             let whose = self.whose(read.thread, read.stack, read.time);
-            sums.add(whose.into_iter().flatten(), &figures(wasted));
+            sums.add(whose.into_iter().flatten(), &values(wasted));
         }
     }
 
@@ -298,12 +298,12 @@ impl Views<'_> {
     }
 
     /// Merges the sums by name.
-    fn named(&self, sums: &Sums) -> BTreeMap<Place, Figures> {
-        let mut places: BTreeMap<Place, Figures> = BTreeMap::new();
+    fn named(&self, sums: &Sums) -> BTreeMap<Place, MetricValues> {
+        let mut places: BTreeMap<Place, MetricValues> = BTreeMap::new();
         let pids = Pids::of(self.tables);
-        for (key, figures) in &sums.0 {
+        for (key, values) in &sums.0 {
             if let Some(place) = self.name(key, &pids) {
-                places.entry(place).or_default().merge(figures);
+                places.entry(place).or_default().merge(values);
             }
         }
         places
@@ -358,7 +358,7 @@ fn same_paths(tables: &Tables) -> Vec<MappedFileId> {
 }
 
 /// Metrics that faults of a kind add to; `time` is in ns.
-fn figures_of(class: FaultClass, major: bool, faults: u64, time: u64) -> [(Metric, u64); 4] {
+fn values_of(class: FaultClass, major: bool, faults: u64, time: u64) -> [(Metric, u64); 4] {
     let copies = matches!(class, FaultClass::FileCow | FaultClass::Cow);
     [
         (Metric::Faults, faults),

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn wild_numbers_do_no_harm() {
+    fn extreme_numbers_do_not_panic() {
         let mut walk = Walk::new(0);
         walk.run(u64::MAX, u64::MAX);
         walk.run(0, u64::MAX);

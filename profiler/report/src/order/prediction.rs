@@ -110,7 +110,7 @@ mod tests {
     use base::addr::Timestamp;
 
     #[test]
-    fn functions_that_are_spread_come_together() {
+    fn scattered_functions_are_placed_together() {
         let functions: Vec<FunctionSymbol> = (0..100)
             .map(|number| FunctionSymbol {
                 svma: 0x10000 + number * 40960,

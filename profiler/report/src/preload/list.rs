@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_as_a_person_would_write_it() {
+    fn a_handwritten_list_is_read() {
         let list = parse("# for the demo\n\nfile 8192 5.000000001 - /a b\\n\\\\\nread 0 4096 4096\n").unwrap();
         let file = Listed {
             path: b"/a b\n\\".to_vec(),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_by_its_line() {
+    fn errors_have_their_line() {
         let good = "file 8192 5.0 - /a\n";
         for bad in [
             "file 8192 5.0 - a",
@@ -275,14 +275,14 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_limit() {
+    fn the_size_is_limited() {
         let many = "file 1 0.0 - /a\n".repeat(MAX_FILES + 1);
         assert!(parse(&many).unwrap_err().to_string().contains("more than"));
     }
 
     proptest! {
         #[test]
-        fn what_was_written_is_read(
+        fn written_entries_read_back(
             path in proptest::collection::vec(1u8..=255, 0..30),
             size in 1u64..,
             changed in (any::<i64>(), 0u32..1_000_000_000),

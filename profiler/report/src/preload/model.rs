@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn few_reads_and_wild_ones_tell_nothing_silly() {
+    fn few_or_extreme_reads_give_a_sane_model() {
         let mut services = Services::default();
         assert_eq!(services.model(), Model::default());
         for _ in 0..ENOUGH {

@@ -86,7 +86,7 @@ impl Needs {
             }
         }
         // If faults are missing, any page may have been needed.
-        let tells_waste = self.faults > 0 && knows_waste(tables);
+        let shows_waste = self.faults > 0 && knows_waste(tables);
         let of_file = |(id, times): (&FileId, &FxHashMap<u64, Times>)| {
             let sets = self.pages.by_id(*id);
             let in_folios = sets.map(FilePages::in_mapped_folios).unwrap_or_default();
@@ -97,7 +97,7 @@ impl Needs {
                         sets.faulted.contains(page) || sets.around.contains(page) || sets.read_by_calls.contains(page)
                     });
                     // A page does not fault when it is touched if its whole folio is already mapped.
-                    let needed = is_used || in_folios.contains(page) || !tells_waste;
+                    let needed = is_used || in_folios.contains(page) || !shows_waste;
                     let time = times.touched.filter(|_| needed).or(times.read);
                     wasted += u64::from(!needed && times.read.is_some());
                     time.filter(|_| needed).map(|time| (page, time))

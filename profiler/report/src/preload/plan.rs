@@ -123,20 +123,20 @@ mod tests {
     }
 
     #[test]
-    fn a_short_gap_is_read_over_and_a_long_one_is_not() {
+    fn short_gaps_are_read_and_long_ones_skipped() {
         assert_eq!(planned(&[(0, 5), (3, 5)]), [(0, 4, 5)]);
         assert_eq!(planned(&[(0, 5), (4, 5)]), [(0, 1, 5), (4, 1, 5)]);
     }
 
     #[test]
-    fn what_is_needed_first_comes_first() {
+    fn ranges_are_ordered_by_first_need() {
         assert_eq!(planned(&[(0, 900), (100, 5)]), [(100, 1, 5), (0, 1, 900)]);
         // The page before is needed soon enough to be included.
         assert_eq!(planned(&[(9, 15), (10, 5)]), [(9, 2, 5)]);
     }
 
     #[test]
-    fn what_is_needed_much_later_is_no_more_than_a_gap() {
+    fn pages_needed_much_later_count_as_gaps() {
         // The page between is needed later, but reading it costs less than a seek.
         assert_eq!(planned(&[(0, 5), (1, 900), (2, 6)]), [(0, 3, 5)]);
         // At the end of a range, it gets a separate range.

@@ -280,9 +280,9 @@ impl Gathered {
     }
 
     /// Reduces finished processes to their sums.
-    fn forget(&mut self, is_over: impl Fn(ProcessId) -> bool) {
-        let over = self.lives.extract_if(|process, _| is_over(*process));
-        for (process, life) in over {
+    fn forget(&mut self, has_ended: impl Fn(ProcessId) -> bool) {
+        let ended = self.lives.extract_if(|process, _| has_ended(*process));
+        for (process, life) in ended {
             for ((file, section), sums) in life.sections {
                 self.own.push(Row {
                     key: (Some(process), file, section),

@@ -23,7 +23,7 @@ pub type SectionAmounts = (Option<usize>, Amounts);
 
 /// Why a region can't be split by section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Untold {
+pub enum SplitError {
     /// The kernel's sums and its list of pages differ.
     #[error("the kernel's sums do not match its page table; stop the process first (`kill -STOP PID`)")]
     Pages,
@@ -53,7 +53,7 @@ pub fn split(
     words: &[u64],
     sections: &[FileSection],
     look: &mut dyn FnMut(u64) -> Frame,
-) -> Result<Vec<SectionAmounts>, Untold> {
+) -> Result<Vec<SectionAmounts>, SplitError> {
     // By section: amounts, and the PSS with its fraction bits.
     let mut found: Vec<(Option<usize>, Amounts, Option<u64>)> = Vec::new();
     for (word, page) in words.iter().zip(0_u64..) {
@@ -102,9 +102,9 @@ pub fn split(
     if sum.agrees(&region.amounts) {
         Ok(split)
     } else if clean(sum).agrees(&clean(region.amounts)) {
-        Err(Untold::Dirty)
+        Err(SplitError::Dirty)
     } else {
-        Err(Untold::Pages)
+        Err(SplitError::Pages)
     }
 }
 
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_add_up_to_the_region_or_nothing_is_told() {
+    fn pages_add_up_to_the_region_or_an_error_is_returned() {
         let sections = [section(0, PAGE), section(PAGE, 4 * PAGE)];
         let words = [
             PRESENT | OF_FILE | 7,
@@ -237,11 +237,14 @@ mod tests {
             (second.pss, second.swap, second.private_dirty),
             (Some(2 * PAGE), PAGE, 2 * PAGE)
         );
-        assert_eq!(split(&region(dirty), &words, &sections, blind), Err(Untold::Dirty));
+        assert_eq!(split(&region(dirty), &words, &sections, blind), Err(SplitError::Dirty));
         let less = Amounts {
             rss: 2 * PAGE,
             ..amounts
         };
-        assert_eq!(split(&region(less), &words, &sections, &mut look), Err(Untold::Pages));
+        assert_eq!(
+            split(&region(less), &words, &sections, &mut look),
+            Err(SplitError::Pages)
+        );
     }
 }

@@ -237,7 +237,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0
 ";
 
     #[test]
-    fn what_the_kernel_writes() {
+    fn kernel_smaps_is_parsed() {
         let regions = regions(TEXT).unwrap();
         let amounts = Amounts {
             rss: 8192,
@@ -269,7 +269,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0
     }
 
     #[test]
-    fn what_it_does_not_write_is_refused() {
+    fn invalid_smaps_is_rejected() {
         for (text, line) in [
             (&b"Rss: 4 kB"[..], 1),
             (b"1-2 r--p 0 0:0 0\nRss: x kB", 2),

@@ -138,7 +138,7 @@ impl Footprint {
                 .cmp(&rank(&a.amounts))
                 .then_with(|| key(a).cmp(&key(b)))
         });
-        let told = by_file
+        let listed = by_file
             .iter()
             .fold(0_u64, |sum, row| sum.saturating_add(row.amounts.pss.unwrap_or(0)));
         let row = |process: &Process| ProcessRow {
@@ -147,7 +147,7 @@ impl Footprint {
             amounts: process.rollup,
         };
         Self {
-            pss_rounding_bytes: totals.pss.unwrap_or(0).saturating_sub(told),
+            pss_rounding_bytes: totals.pss.unwrap_or(0).saturating_sub(listed),
             totals,
             changed: (processes.iter())
                 .filter(|process| !process.agrees())

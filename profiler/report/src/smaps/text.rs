@@ -164,12 +164,12 @@ fn section(row: &SectionRow) -> String {
 }
 
 fn touchers(touched: Option<u64>, functions: &Touchers) -> Vec<String> {
-    let told = functions.iter().take(2).map(|toucher| {
+    let shown = functions.iter().take(2).map(|toucher| {
         let function = toucher.function.unwrap_or("(no function)");
         format!("{} {}", fit(function, 22), size(toucher.bytes))
     });
-    let told: Vec<String> = told.collect();
-    if told.is_empty() {
+    let shown: Vec<String> = shown.collect();
+    if shown.is_empty() {
         return Vec::new();
     }
     let of = touched.map_or_else(String::new, |bytes| format!("{} ", size(bytes)));
@@ -178,7 +178,7 @@ fn touchers(touched: Option<u64>, functions: &Touchers) -> Vec<String> {
     } else {
         String::new()
     };
-    vec![fit(&format!("  {of}by {}{more}", told.join(", ")), text::WIDTH)]
+    vec![fit(&format!("  {of}by {}{more}", shown.join(", ")), text::WIDTH)]
 }
 
 fn rest(len: usize, top: usize) -> Option<String> {

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::functions::{Function, FunctionId};
 use base::addr::PAGE;
-use fact::reduce::sums::{Sum, Sums};
+use fact::reduce::sums::{KeyedSums, Sum};
 
 /// A function that touched pages first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -85,7 +85,7 @@ impl Arena {
 
     /// Sums the counts of several sections.
     pub fn sum(&self, parts: impl IntoIterator<Item = Part>) -> Touches {
-        let mut sums = Sums::default();
+        let mut sums = KeyedSums::default();
         parts
             .into_iter()
             .flat_map(|part| self.part(part))
@@ -169,29 +169,29 @@ mod tests {
         Arc::new(Names(["a", "b", "c"].map(str::to_owned).to_vec()))
     }
 
-    fn told(touches: Touches) -> Vec<(Option<String>, u64)> {
+    fn listed(touches: Touches) -> Vec<(Option<String>, u64)> {
         let mut arena = Arena::default();
         let part = arena.push(touches);
         let all = arena.of(part, &names());
-        let told = all
+        let listed = all
             .iter()
             .map(|one| (one.function.map(str::to_owned), one.bytes / PAGE));
-        told.collect()
+        listed.collect()
     }
 
     #[test]
-    fn the_most_pages_come_first_and_no_function_is_one_too() {
+    fn touchers_sort_by_pages_and_include_no_function() {
         let mut touches = Touches::default();
         for id in [2, 0, 2, 1] {
             touches.count(Some(FunctionId(id)));
         }
         touches.count(None);
         let [a, b, c] = ["a", "b", "c"].map(|name| Some(name.to_owned()));
-        assert_eq!(told(touches), [(c, 2), (None, 1), (a, 1), (b, 1)]);
+        assert_eq!(listed(touches), [(c, 2), (None, 1), (a, 1), (b, 1)]);
     }
 
     #[test]
-    fn a_sum_of_many_is_what_each_had() {
+    fn sums_equal_their_parts() {
         let mut all = vec![Touches::default(); 90_000];
         for (number, touches) in (0..).zip(&mut all) {
             touches.count(Some(FunctionId(number % 3)));
@@ -200,7 +200,7 @@ mod tests {
         let mut arena = Arena::default();
         let parts: Vec<Part> = all.into_iter().map(|touches| arena.push(touches)).collect();
         let sum = arena.sum(parts);
-        let told: Vec<_> = sum.counts.iter().map(|count| (count.number, count.pages)).collect();
-        assert_eq!(told, [(0, 90_000), (1, 30_000), (2, 30_000), (3, 30_000)]);
+        let listed: Vec<_> = sum.counts.iter().map(|count| (count.number, count.pages)).collect();
+        assert_eq!(listed, [(0, 90_000), (1, 30_000), (2, 30_000), (3, 30_000)]);
     }
 }

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_a_key_are_found_again_and_those_between_are_passed_over() {
+    fn rows_are_found_by_key() {
         let mut rows = Sorted::default();
         for (key, value) in [(0, 9), (7, 1), (5, 2), (7, 3), (6, 4)] {
             rows.push(Pair { key, value });
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_key_only_so_many_are_kept() {
+    fn rows_per_key_are_limited() {
         let mut rows = Sorted::default();
         for value in 0..=MAX as u64 {
             rows.push(Pair { key: 1, value });

@@ -97,7 +97,7 @@ fn all(rows: &Sorted<Pair>) -> Vec<Pair> {
 
 proptest! {
     #[test]
-    fn rows_are_the_same_in_memory_and_beyond_it(
+    fn rows_are_the_same_in_memory_and_on_disk(
         keys in prop::collection::vec(prop_oneof![0..9_u64, any::<u64>()], 0..200),
         limit in 0..600_usize,
         size in prop_oneof![Just(u64::MAX), 0..4000_u64],
@@ -131,7 +131,7 @@ fn rows_stay_in_memory_when_the_disk_is_full() {
 }
 
 #[test]
-fn a_disk_that_fails_ends_its_runs_and_no_more() {
+fn a_disk_failure_ends_only_its_runs() {
     let scratch: Arc<dyn Scratch> = Arc::new(Disk {
         limit: 160,
         bytes: Mutex::default(),

@@ -46,15 +46,15 @@ impl CostSummary {
     /// One line that starts with `head`: time in our programs as a share of the recorded threads' CPU time, CPU time and memory of
     /// the recorder, and size of the log. The profile's panel and the JSON output have more details.
     pub fn line(&self, head: &str) -> String {
-        let halves = [self.cost.capture, self.cost.record];
-        let sum = |of: fn(&ProcessCost) -> u64| halves.iter().flatten().map(of).fold(0, u64::saturating_add);
+        let processes = [self.cost.capture, self.cost.record];
+        let sum = |of: fn(&ProcessCost) -> u64| processes.iter().flatten().map(of).fold(0, u64::saturating_add);
         let about = if self.programs_exact { "" } else { "~" };
         let share = (self.programs_ns.filter(|_| self.recorded_cpu_ns > 0))
             .map(|time| format!("{about}{} CPU", percent(time, self.recorded_cpu_ns)));
-        let recorder = halves.iter().flatten().next().map(|_| {
-            let time = sum(|half| half.during_ns.saturating_add(half.after_ns));
+        let recorder = processes.iter().flatten().next().map(|_| {
+            let time = sum(|process| process.during_ns.saturating_add(process.after_ns));
             let time = time.saturating_add(self.conversion_ns.unwrap_or(0));
-            let memory = sum(|half| half.peak_rss_bytes);
+            let memory = sum(|process| process.peak_rss_bytes);
             format!("recorder {}, {}", duration(time), bytes(memory))
         });
         let log = self.cost.log_bytes.map(|len| format!("log {}", bytes(len)));

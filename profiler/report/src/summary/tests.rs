@@ -121,7 +121,7 @@ fn summary(tables: &mut Tables, budget: usize) -> Summary {
 }
 
 #[test]
-fn the_figures_are_those_of_the_samples() {
+fn summary_numbers_match_the_samples() {
     let mut tables = tables("demo");
     let summary = summary(&mut tables, 1000);
     let main = summary.main_thread.as_ref().unwrap();
@@ -140,7 +140,7 @@ fn the_figures_are_those_of_the_samples() {
 }
 
 #[test]
-fn the_printed_summary_says_the_answer_first() {
+fn the_printed_summary_leads_with_the_answer() {
     let mut tables = tables("demo");
     tables.recording.losses = vec![("sample ring full".into(), 1234)];
     let mut summary = summary(&mut tables, 1000);
@@ -160,7 +160,7 @@ fn the_printed_summary_says_the_answer_first() {
 }
 
 #[test]
-fn a_profile_that_a_browser_can_not_open_is_told() {
+fn a_profile_too_large_for_a_browser_is_reported() {
     let mut tables = tables("demo");
     let mut summary = summary(&mut tables, 1000);
     summary.output = Some("/tmp/profile.json.gz".into());
@@ -176,7 +176,7 @@ fn a_profile_that_a_browser_can_not_open_is_told() {
 }
 
 #[test]
-fn thinning_keeps_the_totals_and_is_told() {
+fn thinning_keeps_the_totals_and_is_reported() {
     let mut tables = tables("demo");
     let summary = summary(&mut tables, 10);
     assert_eq!((summary.samples, summary.cpu_time_ns), (40, 45 * MS));
@@ -187,7 +187,7 @@ fn thinning_keeps_the_totals_and_is_told() {
 }
 
 #[test]
-fn ten_lines_of_eighty_columns_hold_whatever_the_names_are() {
+fn the_summary_fits_ten_lines_of_eighty_columns() {
     for name in [
         "x".repeat(10_000),
         "🦀".repeat(300),
@@ -216,7 +216,7 @@ fn ten_lines_of_eighty_columns_hold_whatever_the_names_are() {
 }
 
 #[test]
-fn without_a_command_the_busiest_thread_is_told() {
+fn without_a_command_the_busiest_thread_is_shown() {
     let mut tables = tables("demo");
     tables.recording.scope = "system".into();
     tables.threads[1].name = "a long name".into();
@@ -277,7 +277,7 @@ fn with_faults(tables: &mut Tables) -> FaultTotals {
 }
 
 #[test]
-fn page_faults_are_told_with_their_files_and_an_account_that_does_not_close() {
+fn page_faults_show_files_and_unbalanced_accounts() {
     let mut tables = tables("demo");
     let totals = with_faults(&mut tables);
     let mut summary = summary(&mut tables, 1000);
@@ -303,7 +303,7 @@ fn page_faults_are_told_with_their_files_and_an_account_that_does_not_close() {
 }
 
 #[test]
-fn the_hottest_functions_give_way_where_ten_lines_are_full() {
+fn hottest_functions_are_omitted_beyond_ten_lines() {
     let mut tables = tables("demo");
     tables.recording.walks.checked = Some((1, 1));
     let totals = with_faults(&mut tables);
@@ -319,7 +319,7 @@ fn the_hottest_functions_give_way_where_ten_lines_are_full() {
 }
 
 fn cost() -> Cost {
-    let half = ProcessCost {
+    let process_cost = ProcessCost {
         before_ns: 90 * MS,
         during_ns: 4 * MS,
         after_ns: 10 * MS,
@@ -331,8 +331,8 @@ fn cost() -> Cost {
         time_ns,
     };
     Cost {
-        capture: Some(half),
-        record: Some(half),
+        capture: Some(process_cost),
+        record: Some(process_cost),
         programs: Some(ProgramCosts {
             counted_ns: 10,
             of_ns: 100,
@@ -344,7 +344,7 @@ fn cost() -> Cost {
 }
 
 #[test]
-fn the_cost_is_told_beside_nothing_lost_and_else_if_there_is_room() {
+fn the_cost_is_shown_if_it_fits() {
     let mut tables = tables("demo");
     tables.recording.cost = Some(cost());
     tables.recording.cpu_time_seen = 45 * MS;

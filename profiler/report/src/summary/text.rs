@@ -65,14 +65,14 @@ impl Summary {
             return Self::busiest_line(main);
         }
         let rest = main.wall_ns.saturating_sub(main.cpu_ns);
-        let figures = format!(
+        let numbers = format!(
             ": main thread {} = {} on CPU ({}) + {} not running",
             duration(main.wall_ns),
             duration(main.cpu_ns),
             percent(main.cpu_ns, main.wall_ns),
             duration(rest)
         );
-        fit(&main.process, WIDTH.saturating_sub(columns(&figures))) + &figures
+        fit(&main.process, WIDTH.saturating_sub(columns(&numbers))) + &numbers
     }
 
     fn asleep_line(main: &MainThread, asleep: &Asleep) -> String {
@@ -89,7 +89,7 @@ impl Summary {
     /// The line for a recording without a command, where the busiest thread is not necessarily a main thread.
     fn busiest_line(main: &MainThread) -> String {
         let head = "busiest thread: ";
-        let figures = format!(
+        let numbers = format!(
             ", {} on CPU ({}) of {}",
             duration(main.cpu_ns),
             percent(main.cpu_ns, main.wall_ns),
@@ -101,8 +101,8 @@ impl Summary {
             name => format!("{}, {name}", main.process),
         };
         let id = format!(" ({})", main.tid);
-        let room = WIDTH.saturating_sub(columns(head) + columns(&id) + columns(&figures));
-        format!("{head}{}{id}{figures}", fit_middle(&name, room))
+        let room = WIDTH.saturating_sub(columns(head) + columns(&id) + columns(&numbers));
+        format!("{head}{}{id}{numbers}", fit_middle(&name, room))
     }
 
     fn hottest_lines(&self, room: usize) -> Vec<String> {
@@ -207,15 +207,15 @@ pub(super) fn list(head: &str, items: impl Iterator<Item = String>, none: &str) 
     if items.is_empty() {
         return format!("{head}{none}");
     }
-    for told in (1..=items.len()).rev() {
-        let more = items.len() - told;
+    for shown in (1..=items.len()).rev() {
+        let more = items.len() - shown;
         let rest = if more > 0 {
             format!(", {more} more")
         } else {
             String::new()
         };
-        let line = format!("{head}{}{rest}", items[..told].join(", "));
-        if told == 1 || columns(&line) <= WIDTH {
+        let line = format!("{head}{}{rest}", items[..shown].join(", "));
+        if shown == 1 || columns(&line) <= WIDTH {
             return line;
         }
     }

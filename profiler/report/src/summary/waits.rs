@@ -15,7 +15,7 @@ use fact::reduce::budget::{Collected, ThreadFacts};
 use fact::{MappedFileId, StackId, Tables, ThreadId, WaitReason, short_path};
 
 /// Maximum number of functions and of files.
-const TOLD: usize = 3;
+const MAX_LISTED: usize = 3;
 
 /// Off-CPU time in ns by cause. Each wait counts once; its time in the run queue counts separately.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -150,7 +150,7 @@ impl WaitSummary {
             .map(|(name, part)| format!("{name} {}", duration(part)));
         let mut lines = vec![list("waited:  ", parts, "not at all")];
         for (head, all) in [("held up: ", &self.functions), ("by file: ", &self.files)] {
-            let each = (WIDTH - columns(head)) / TOLD - 2;
+            let each = (WIDTH - columns(head)) / MAX_LISTED - 2;
             let items = all.iter().map(|(name, time)| {
                 let time = duration(*time);
                 format!("{} {time}", fit_middle(name, each.saturating_sub(columns(&time) + 1)))
@@ -190,7 +190,7 @@ fn most(items: impl Iterator<Item = (String, u64)>) -> Vec<(String, u64)> {
     }
     let mut all: Vec<(String, u64)> = sums.into_iter().collect();
     all.sort_unstable_by(|(a, a_time), (b, b_time)| (b_time, a).cmp(&(a_time, b)));
-    all.truncate(TOLD);
+    all.truncate(MAX_LISTED);
     all
 }
 
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_the_same_by_its_descriptor_and_by_its_path() {
+    fn descriptor_and_path_name_the_same_file() {
         let mut open = wait(WaitReason::Disk, 3, false, Some(0));
         open.call = Some(WaitCall {
             number: 257,
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn every_wait_is_told_once() {
+    fn every_wait_is_listed_once() {
         use WaitReason as Is;
         let summary = summary(vec![
             wait(Is::Disk, 21, false, Some(1)),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn without_waits_nothing_is_said() {
+    fn without_waits_nothing_is_printed() {
         assert_eq!(summary(Vec::new()), None);
     }
 }

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_takes_what_the_header_says() {
+    fn the_cause_size_matches_the_documentation() {
         assert_eq!(size_of::<CauseRow>(), 48);
     }
 }

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_beyond_the_limit_are_about_no_file() {
+    fn calls_beyond_the_limit_have_no_file() {
         let mut rows = WaitRows::default();
         let call = |path: usize| WaitCall {
             number: 257,
@@ -284,7 +284,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_row_is_the_wait(waits in prop::collection::vec(wait(), 1..20)) {
+        fn wait_rows_round_trip(waits in prop::collection::vec(wait(), 1..20)) {
             let mut rows = WaitRows::default();
             for wait in &waits {
                 prop_assert!(rows.push(wait));
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_takes_what_the_header_says() {
+    fn the_row_size_matches_the_documentation() {
         assert_eq!(size_of::<PackedWait>(), 88);
     }
 }

@@ -12,7 +12,7 @@ use fact::{MappedFileId, WaitFact, WaitReason};
 
 /// Words for error messages.
 const WORDS: Words = Words {
-    verb: "waits",
+    subcommand: "waits",
     of: "waits",
 };
 

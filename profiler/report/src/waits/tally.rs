@@ -73,7 +73,7 @@ mod tests {
 
     /// As on a busy machine: the disk responds quickly, but no CPU is free.
     #[test]
-    fn a_disk_is_not_blamed_for_the_run_queue() {
+    fn run_queue_time_is_not_disk_time() {
         let of = |reason, off, queued| WaitFact {
             reason,
             queued: Duration::from_nanos(queued),
@@ -92,11 +92,11 @@ mod tests {
             lengths.add(wait);
         }
         tallies.sort_by_key(|tally| std::cmp::Reverse(tally.rank()));
-        let figures = tallies
+        let numbers = tallies
             .iter()
             .map(|tally| (tally.off_ns, tally.blocked_ns, tally.queued_ns));
         assert_eq!(
-            figures.collect::<Vec<_>>(),
+            numbers.collect::<Vec<_>>(),
             [(900, 800, 100), (6600, 600, 6000), (5000, 0, 5000)]
         );
         let queue = WaitReason::RunQueue;

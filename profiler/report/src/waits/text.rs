@@ -97,7 +97,7 @@ fn lengths(rows: &[GroupRow<WaitTally>]) -> Vec<String> {
 }
 
 fn stack(row: &GroupRow<WaitTally>, all: &WaitTally) -> Vec<String> {
-    let figures = format!(
+    let numbers = format!(
         "{} blocked, {} in run queue, waits: {} ({}), {}",
         duration(row.tally.blocked_ns),
         duration(row.tally.queued_ns),
@@ -105,7 +105,7 @@ fn stack(row: &GroupRow<WaitTally>, all: &WaitTally) -> Vec<String> {
         row.text("reason").unwrap_or_default(),
         percent(row.tally.blocked_ns, all.blocked_ns)
     );
-    let mut lines = vec![String::new(), bold(&figures)];
+    let mut lines = vec![String::new(), bold(&numbers)];
     let frames = row.names("frames");
     if frames.is_empty() {
         lines.push("    (no stack)".to_owned());

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_program() {
+    fn a_file_that_is_not_a_program() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data");
         std::fs::write(&path, vec![7; 5000]).unwrap();

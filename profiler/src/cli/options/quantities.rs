@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_shortest_wait_says_what_to_give() {
+    fn an_invalid_shortest_wait_names_valid_ones() {
         for (text, remedy) in [
             ("1", "with its unit"),
             ("-1ms", "up to 4s"),

@@ -17,7 +17,7 @@ use web::share::{ShareError, Storage, Uploaded, public_url};
 
 use super::args::Share;
 use crate::report::text::{WIDTH, fit};
-use crate::terminal::{out, plain, say, tell};
+use crate::terminal::{out, plain, print_note, say};
 use store::{Shared, Store};
 
 pub fn run(args: &Share) -> Result<ExitCode> {
@@ -34,7 +34,7 @@ fn share(args: &Share) -> Result<ExitCode> {
     let profiler = ProfilerUrl::new(&args.profiler_url)?;
     let storage = Storage::new(&args.api_url)?;
     let prepared = prepare::prepare(args)?;
-    tell(format_args!(
+    print_note(format_args!(
         "anyone with the link will be able to read, in {}:",
         args.profile.display()
     ));
@@ -42,10 +42,10 @@ fn share(args: &Share) -> Result<ExitCode> {
         say(format_args!("  {line}"));
     }
     if !args.sanitize {
-        tell("--sanitize removes home folders, user and machine names, addresses, and arguments");
+        print_note("--sanitize removes home folders, user and machine names, addresses, and arguments");
     }
     if !prepared.common_words.is_empty() {
-        tell(format_args!(
+        print_note(format_args!(
             "common words, therefore removed only from home folders and accounts (`~NAME`, `NAME@HOST`): {}",
             fit(&prepared.common_words.join(", "), WIDTH)
         ));
@@ -55,7 +55,7 @@ fn share(args: &Share) -> Result<ExitCode> {
     let room = room.context("not uploaded: the deletion token could not be saved")?;
     let size = prepared.file.metadata().context("reading the profile")?.len();
     if !args.yes && !agreed(&storage_host(&args.api_url), size)? {
-        tell("nothing was uploaded");
+        print_note("nothing was uploaded");
         return Ok(ExitCode::FAILURE);
     }
     let runtime = runtime()?;
@@ -68,7 +68,7 @@ fn share(args: &Share) -> Result<ExitCode> {
     let shared = kept(args, &storage, &profiler, uploaded, size)?;
     let shown = shortened(&runtime, &storage, shared);
     let printed = out(&shown);
-    tell(format_args!("to delete it: `ngmi share --delete {shown}`"));
+    print_note(format_args!("to delete it: `ngmi share --delete {shown}`"));
     printed?;
     Ok(ExitCode::SUCCESS)
 }
@@ -91,7 +91,7 @@ fn kept(args: &Share, storage: &Storage, profiler: &ProfilerUrl, uploaded: Uploa
     };
     let kept = Store::open().and_then(|store| store.put(&shared));
     if kept.is_err() {
-        tell(format_args!("the profile is shared: {}; to delete it:", shared.link));
+        print_note(format_args!("the profile is shared: {}; to delete it:", shared.link));
         say(format_args!("  {by_hand}"));
     }
     kept.context("the deletion token could not be saved; keep the command above")?;
@@ -116,7 +116,7 @@ fn shortened(runtime: &Runtime, storage: &Storage, shared: Shared) -> String {
     match Store::open().and_then(|store| store.put(&shorter)) {
         Ok(()) => short_link,
         Err(error) => {
-            tell(format_args!("the short link could not be saved: {error:#}"));
+            print_note(format_args!("the short link could not be saved: {error:#}"));
             shorter.link
         }
     }
@@ -127,7 +127,7 @@ fn agreed(host: &str, size: u64) -> Result<bool> {
     if !stdin.is_terminal() {
         bail!("cannot ask for confirmation without a terminal; add --yes");
     }
-    tell(format_args!("upload {} kB to {host}? [y/N]", size.div_ceil(1000)));
+    print_note(format_args!("upload {} kB to {host}? [y/N]", size.div_ceil(1000)));
     let mut answer = String::new();
     stdin.lock().read_line(&mut answer)?;
     Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))
@@ -142,7 +142,7 @@ fn storage_host(url: &str) -> String {
 fn list() -> Result<ExitCode> {
     let list = Store::open()?.list()?;
     if list.is_empty() {
-        tell("no shared profiles");
+        print_note("no shared profiles");
     }
     for shared in list {
         let link = shared.short_link.as_ref().unwrap_or(&shared.link);
@@ -167,8 +167,8 @@ fn delete(link: &str) -> Result<ExitCode> {
         deletion_token: shared.deletion_token.clone(),
     };
     match runtime()?.block_on(storage.delete(&uploaded)) {
-        Ok(()) => tell(format_args!("deleted: {}", shared.file)),
-        Err(ShareError::Gone) => tell(format_args!("already deleted: {}", shared.file)),
+        Ok(()) => print_note(format_args!("deleted: {}", shared.file)),
+        Err(ShareError::Gone) => print_note(format_args!("already deleted: {}", shared.file)),
         Err(other) => return Err(other.into()),
     }
     store.remove(&shared)?;
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_the_calendars() {
+    fn dates_match_the_calendar() {
         for (seconds, expected) in [
             (0, "1970-01-01"),
             (951_782_400, "2000-02-29"),

@@ -12,7 +12,7 @@ use crate::cli::args::Share;
 use crate::cli::trim::read;
 use crate::fact::FactSource as _;
 use crate::fact::reduce::budget::{Budget, Collector};
-use crate::fact::reduce::sanitize::{Names, sanitize};
+use crate::fact::reduce::sanitize::{PersonalNames, sanitize};
 use crate::fact::reduce::strings::Kind;
 use crate::profile::{gzip, texts};
 use crate::report::privacy::disclosures;
@@ -79,7 +79,7 @@ pub fn prepare(args: &Share) -> Result<Prepared> {
 }
 
 /// Checks the written file itself for names, independently of the code that removed them.
-fn check_names(mut file: &File, names: &Names) -> Result<()> {
+fn check_names(mut file: &File, names: &PersonalNames) -> Result<()> {
     let unreadable = "reading the sanitized profile";
     let (mut places, mut more) = (Vec::new(), 0_usize);
     file.rewind().context(unreadable)?;

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_kept_and_nobody_else_reads_it() {
+    fn the_list_is_saved_and_private() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::at(folder.path().join("state/ngmi")).unwrap();
         assert!(store.list().unwrap().is_empty());
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_is_known_by_its_links() {
+    fn a_profile_is_found_by_any_of_its_links() {
         let one = shared("abc");
         for link in [
             "https://profiler.example/public/abc/",

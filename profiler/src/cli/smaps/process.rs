@@ -75,10 +75,10 @@ impl Reader {
                 bail!("{pid} has no memory: it is a kernel thread, or has ended");
             }
             let pages = File::open(format!("/proc/{pid}/pagemap"));
-            let mut told = Vec::with_capacity(regions.len());
+            let mut described = Vec::with_capacity(regions.len());
             for region in regions {
                 let sections = self.sections(pid, &region, pages.as_ref());
-                told.push((region, sections));
+                described.push((region, sections));
             }
             let rollup =
                 rollup(&self::text(pid, "smaps_rollup")?).with_context(|| format!("/proc/{pid}/smaps_rollup"))?;
@@ -86,7 +86,7 @@ impl Reader {
                 pid,
                 name: name.clone(),
                 rollup,
-                regions: told,
+                regions: described,
             };
             left -= 1;
             if left == 0 || process.agrees() {

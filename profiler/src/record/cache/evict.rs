@@ -164,7 +164,7 @@ fn look(entry: &mut Entry, file: &File) {
                 entry.why = None;
             }
         }
-        Err(Unknown::NotTold | Unknown::Failed(_)) => {}
+        Err(Unknown::NotReported | Unknown::Failed(_)) => {}
     }
 }
 

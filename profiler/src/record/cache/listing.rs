@@ -312,7 +312,7 @@ impl Folders {
                         && !self.is_shared(above)
                         && ["lib", "lib64", "share"]
                             .iter()
-                            .any(|beside| above.join(beside).is_dir()) =>
+                            .any(|sibling| above.join(sibling).is_dir()) =>
                 {
                     above.to_owned()
                 }

@@ -78,7 +78,7 @@ fn arguments_name_files_and_folders_in_every_spelling() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_left_alone_and_loops_end() {
+fn special_files_are_skipped_and_loops_end() {
     let folder = folder();
     let tree = folder.path().join("tree");
     write(&tree.join("file"));
@@ -101,7 +101,7 @@ fn what_is_no_regular_file_is_left_alone_and_loops_end() {
 }
 
 #[test]
-fn folders_of_many_programs_are_not_looked_into_unless_they_are_named() {
+fn shared_folders_are_scanned_only_if_named() {
     let folder = folder();
     let home = folder.path().join("home");
     write(&home.join("diary"));
@@ -120,7 +120,7 @@ fn folders_of_many_programs_are_not_looked_into_unless_they_are_named() {
 }
 
 #[test]
-fn what_the_person_names_has_to_exist() {
+fn named_files_must_exist() {
     let folder = folder();
     let missing = folder.path().join("missing");
     let error = format!("{:#}", listed(folder.path(), &[], &[missing]).unwrap_err());
@@ -131,7 +131,7 @@ fn what_the_person_names_has_to_exist() {
 }
 
 #[test]
-fn a_huge_folder_is_cut_and_that_is_said() {
+fn a_huge_folder_is_truncated_with_a_note() {
     let folder = folder();
     let huge = folder.path().join("huge");
     fs::create_dir(&huge).unwrap();
@@ -155,7 +155,7 @@ fn a_huge_folder_is_cut_and_that_is_said() {
 }
 
 #[test]
-fn a_program_brings_what_is_installed_with_it() {
+fn a_program_includes_its_installed_files() {
     let folder = folder();
     let root = folder.path().canonicalize().unwrap();
     let environment = Environment::from([("HOME".into(), root.join("home").into_os_string())]);

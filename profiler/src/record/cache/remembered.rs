@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::evict::open_regular;
 use crate::record::identity::Environment;
-use crate::record::tables::Tables;
+use crate::record::tables::TableCache;
 
 /// Files of one program, and bytes of their list, at most.
 const FILES_LIMIT: usize = 1024;
@@ -29,7 +29,10 @@ pub struct Remembered {
 impl Remembered {
     /// The list of `program`, which is empty the first time; `None`: the user has no cache folder.
     pub fn of(program: &Path, environment: &Environment) -> Option<Self> {
-        Self::within(&Tables::default_folder(environment)?.with_file_name("mapped"), program)
+        Self::within(
+            &TableCache::default_folder(environment)?.with_file_name("mapped"),
+            program,
+        )
     }
 
     fn within(folder: &Path, program: &Path) -> Option<Self> {
@@ -82,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_added_is_known_the_next_time_as_long_as_it_exists() {
+    fn added_files_are_remembered_while_they_exist() {
         let folder = tempfile::tempdir().unwrap();
         let library = folder.path().join("a lib\u{e9}.so");
         fs::write(&library, "x").unwrap();
@@ -97,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_nonsense_names_nothing() {
+    fn an_invalid_list_names_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let list = Remembered::within(folder.path(), Path::new("/bin/sh")).unwrap();
         fs::write(&list.place, b"\xff\xfe\n\0\nrelative\n/dev/zero\n/\n").unwrap();

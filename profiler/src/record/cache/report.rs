@@ -47,7 +47,7 @@ pub fn state(wanted: Wanted, entries: &[Entry]) -> CacheState {
         cold: wanted != Wanted::Warm,
         bytes: sum(known().map(|entry| entry.len)),
         wrong: sum(known().map(|entry| wrong(wanted, entry))),
-        untold: sum(entries
+        unreported: sum(entries
             .iter()
             .filter(|entry| entry.unreadable || entry.after.is_none())
             .map(|entry| entry.len)),

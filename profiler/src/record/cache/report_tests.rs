@@ -89,7 +89,7 @@ fn all_cold_is_one_line() {
 }
 
 #[test]
-fn what_is_missing_after_reading_is_named() {
+fn pages_missing_after_reading_are_named() {
     let entries = [
         entry("/l/a", MIB, 0, MIB, None),
         entry("/l/huge", 4096 * MIB, 0, 0, Some(Why::NoRoom)),
@@ -106,7 +106,7 @@ fn what_is_missing_after_reading_is_named() {
 }
 
 #[test]
-fn what_is_not_known_is_not_claimed() {
+fn unknown_state_is_not_claimed() {
     let mut sampled = entry("/l/a", MIB, 0, MIB / 2, Some(Why::Hidden));
     (sampled.before, sampled.is_sampled) = (None, true);
     let mut unknown = entry("/l/b", MIB, 0, 0, None);
@@ -127,7 +127,7 @@ fn what_is_not_known_is_not_claimed() {
 }
 
 #[test]
-fn nothing_commands_the_terminal_or_leaves_its_columns() {
+fn output_has_no_control_characters_and_fits() {
     let odd = "/l/\u{1b}[31mred\n".to_owned() + &"x".repeat(200);
     let lines = lines(
         Wanted::Cold,
@@ -150,7 +150,7 @@ fn sparse_files_of_any_size_are_counted() {
 }
 
 #[test]
-fn the_whole_machine_is_told_before_and_after() {
+fn the_whole_machine_is_reported_before_and_after() {
     let memory = |pages, metadata| Memory {
         pages,
         metadata,
@@ -173,7 +173,7 @@ fn the_whole_machine_is_told_before_and_after() {
 }
 
 #[test]
-fn files_that_were_not_foreseen_are_counted_by_folder() {
+fn unforeseen_files_are_counted_by_folder() {
     let many: Vec<PathBuf> = (0..9)
         .map(|number| PathBuf::from(format!("/lib/{}/{number}", number % 7)))
         .collect();

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_dropped_unless_it_is_ordered() {
+    fn caches_are_dropped_only_on_request() {
         let mut answers = Vec::new();
         serve(&b""[..], &mut answers).unwrap();
         let answers = String::from_utf8(answers).unwrap();

@@ -88,7 +88,7 @@ fn files_become_cold_and_warm_again() {
 }
 
 #[test]
-fn what_is_not_on_disk_yet_is_written_and_dropped() {
+fn dirty_pages_are_written_and_dropped() {
     let Some(folder) = on_disk() else { return };
     let path = folder.path().join("dirty");
     fs::write(&path, vec![1; 3 * MIB]).unwrap();
@@ -125,7 +125,7 @@ fn locked_pages_stay_and_the_process_is_named() {
 }
 
 #[test]
-fn files_that_are_nowhere_but_in_memory_are_said_to_stay() {
+fn memory_only_files_are_reported_as_staying() {
     let folder = match tempfile::tempdir_in("/dev/shm") {
         Ok(folder) if evict::memory(&File::open(folder.path()).unwrap()) == Some("tmpfs") => folder,
         _ => return println!("skipped: /dev/shm is not a writable tmpfs"),
@@ -145,7 +145,7 @@ fn files_that_are_nowhere_but_in_memory_are_said_to_stay() {
 }
 
 #[test]
-fn files_that_are_gone_or_became_pipes_stop_nothing() {
+fn missing_files_and_pipes_are_skipped() {
     let Some(folder) = on_disk() else { return };
     let [gone, pipe, last] = ["gone", "pipe", "last"].map(|name| warm_file(&folder, name, 1));
     let listed = entries(&[&gone, &pipe, &last]);
@@ -174,7 +174,7 @@ fn the_holes_of_a_sparse_file_are_not_read() {
 }
 
 #[test]
-fn a_sample_tells_the_share_in_memory() {
+fn a_sample_estimates_the_share_in_memory() {
     let Some(folder) = on_disk() else { return };
     let path = warm_file(&folder, "sampled", 16);
     let share = || evict::sample(&File::open(&path).unwrap(), 64);
@@ -189,7 +189,7 @@ fn a_sample_tells_the_share_in_memory() {
 }
 
 #[test]
-fn a_person_can_stop_it() {
+fn it_can_be_interrupted() {
     let Some(folder) = on_disk() else { return };
     let path = warm_file(&folder, "file", 1);
     let stop = AtomicBool::new(true);

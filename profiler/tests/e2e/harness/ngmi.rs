@@ -53,14 +53,14 @@ pub fn binary() -> PathBuf {
 }
 
 impl Ngmi {
-    /// `ngmi VERB` without arguments.
+    /// `ngmi SUBCOMMAND` without arguments.
     pub fn subcommand(subcommand: &str) -> Self {
         Self::started_by(Command::new(binary()), subcommand)
     }
 
-    fn started_by(mut command: Command, verb: &str) -> Self {
+    fn started_by(mut command: Command, subcommand: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("ngmi-test-").tempdir().unwrap();
-        command.arg(verb).current_dir(dir.path()).stdin(Stdio::null());
+        command.arg(subcommand).current_dir(dir.path()).stdin(Stdio::null());
         // The tests themselves may run under sudo; only tests about sudo set its variables.
         for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND", "DEBUGINFOD_URLS"] {
             command.env_remove(name);
@@ -173,9 +173,9 @@ impl Running {
     pub fn wait_until(&mut self, what: &str, mut ready: impl FnMut(&Self) -> bool) {
         let (start, limit) = (Instant::now(), limit());
         while !ready(self) {
-            let over = self.child.try_wait().unwrap();
+            let status = self.child.try_wait().unwrap();
             let stderr = self.stderr();
-            assert!(over.is_none(), "ngmi ended ({over:?}) before {what}: {stderr}");
+            assert!(status.is_none(), "ngmi ended ({status:?}) before {what}: {stderr}");
             assert!(start.elapsed() < limit, "no {what} within {limit:?}: {stderr}");
             std::thread::sleep(Duration::from_millis(10));
         }

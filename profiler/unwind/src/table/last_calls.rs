@@ -11,7 +11,7 @@ use symbols::elf::{Arch, ElfFile};
 const FUNCTION: u64 = 96;
 /// Bytes before `pthread_create` that contain a thread's first function: both are in one object
 /// file.
-const BESIDE: u64 = 1024;
+const NEARBY: u64 = 1024;
 /// `call REL`, `jmp REL`, and their length in bytes.
 const CALL: u8 = 0xe8;
 const JUMP: u8 = 0xe9;
@@ -43,7 +43,7 @@ pub fn find(elf: &ElfFile) -> Vec<Range<u64>> {
     };
     let threads = create.zip(exit).map_or_else(Vec::new, |(create, exit)| {
         let is_exit = |target| target == exit;
-        code.last_calls(create.saturating_sub(BESIDE)..create, is_exit)
+        code.last_calls(create.saturating_sub(NEARBY)..create, is_exit)
     });
     [main].into_iter().chain(threads).collect()
 }
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_passes_a_functions_value_to_the_end() {
+    fn only_exit_calls_with_a_functions_result() {
         let found = |bytes: &[u8], exit: u64| {
             let code = Code { start: 0x1000, bytes };
             let calls = code.last_calls(0..u64::MAX, |target| target == exit).into_iter();

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_goes_back_is_left_out() {
+    fn descending_addresses_are_omitted() {
         let mut rows = Rows::new();
         rows.push(2 * TABLE_PAGE + 16, sp(1)).unwrap();
         rows.push(2 * TABLE_PAGE + 8, sp(2)).unwrap();

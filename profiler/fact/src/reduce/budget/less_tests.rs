@@ -6,7 +6,7 @@ use super::tests::{fault, sample, tables};
 use super::*;
 
 #[test]
-fn the_totals_stay() {
+fn totals_are_preserved() {
     let mut tables = tables(9);
     let many = 2 * LEAST;
     let mut collector = Collector::new(Budget {
@@ -65,7 +65,7 @@ fn thinned(shrinks: bool) -> Collected {
 }
 
 #[test]
-fn sums_stay_when_their_stacks_go() {
+fn sums_are_kept_without_their_stacks() {
     let [before, after] = [false, true].map(thinned);
     let faults = |collected: &Collected| {
         let sums = collected.folded_stacks.iter();
@@ -98,7 +98,7 @@ fn sums_stay_when_their_stacks_go() {
 }
 
 #[test]
-fn few_facts_are_kept_whatever_their_stacks() {
+fn a_few_facts_are_kept_with_any_stacks() {
     let few = Budget { samples: 3, marks: 0 };
     assert!(!Collector::new(few).shrink(usize::MAX));
 }

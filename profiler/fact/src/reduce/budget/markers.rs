@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{ThreadFacts, causes, duration};
 use crate::prune::{Visit, visit_stack};
 use crate::reduce::packed::{LongTimes, PackedFault, PackedFaults};
-use crate::reduce::sums::{Sum, SumTable, Sums};
+use crate::reduce::sums::{KeyedSums, Sum, SumTable};
 use crate::{
     Effect, FaultFact, FoldedFaults, FoldedReads, MappedFileId, Mark, MarkKind, PagesReadFact, Recording, StackId,
     ThreadId, fault::FaultClass,
@@ -53,8 +53,8 @@ pub struct Markers {
     long: LongTimes,
     reads: Vec<PagesReadFact>,
     dropped: u64,
-    folded: Sums<FoldedFaults>,
-    folded_reads: Sums<FoldedReads>,
+    folded: KeyedSums<FoldedFaults>,
+    folded_reads: KeyedSums<FoldedReads>,
     folded_stacks: SumTable<FoldedStack>,
 }
 
@@ -151,7 +151,10 @@ impl Markers {
         if excess == 0 {
             return;
         }
-        let minor = self.faults.iter().filter(|fault| !is_telling(&fault.fact(&self.long)));
+        let minor = self
+            .faults
+            .iter()
+            .filter(|fault| !is_significant(&fault.fact(&self.long)));
         let minor = minor.count();
         excess -= self.fold_faults(excess.min(minor));
         excess -= self.fold_reads(excess.min(self.reads.len()));
@@ -170,7 +173,7 @@ impl Markers {
             self.faults.select_nth_unstable_by_key(kept, |fault| {
                 let fault = fault.fact(&self.long);
                 let which = (fault.start, fault.thread, fault.address, fault.stack);
-                (!is_telling(&fault), Reverse(fault.time()), which)
+                (!is_significant(&fault), Reverse(fault.time()), which)
             });
         }
         let stacks = stacks_room(self.budget);
@@ -315,7 +318,7 @@ fn notes(dropped: u64, recording: &Recording) -> Vec<String> {
 }
 
 /// Whether the fault did more than map a page that was in memory already.
-fn is_telling(fault: &FaultFact) -> bool {
+fn is_significant(fault: &FaultFact) -> bool {
     fault.major || fault.failed.is_some() || fault.waited()
 }
 

@@ -51,7 +51,7 @@ fn program(start: u64, end: Option<u64>) -> Mark {
 }
 
 #[test]
-fn under_the_budget_every_sample_is_kept_as_it_is() {
+fn within_the_budget_every_sample_is_kept() {
     let mut tables = tables(1);
     let mut collector = Collector::new(Budget { samples: 5, marks: 5 });
     let facts: Vec<_> = (0..5).map(|i| sample(0, i * 10, i, None)).collect();
@@ -67,7 +67,7 @@ fn under_the_budget_every_sample_is_kept_as_it_is() {
 }
 
 #[test]
-fn the_last_sample_of_each_group_carries_the_group() {
+fn the_last_sample_of_a_group_has_its_weight() {
     let mut tables = tables(1);
     let mut collector = Collector::new(Budget { samples: 2, marks: 0 });
     for i in 1..=5 {
@@ -154,7 +154,7 @@ fn stacks_that_no_kept_sample_uses_are_removed_and_the_rest_keep_their_frames() 
 }
 
 #[test]
-fn long_and_early_marks_outlive_short_and_late_ones_and_lives_of_processes_stay() {
+fn long_and_early_marks_and_process_lifetimes_are_kept() {
     let mut tables = tables(1);
     let mut collector = Collector::new(Budget { samples: 1, marks: 2 });
     for mark in [

@@ -6,7 +6,7 @@ use std::mem::take;
 
 use super::{ThreadFacts, causes};
 use crate::prune::{Visit, visit_stack};
-use crate::reduce::sums::{Sum, SumTable, Sums};
+use crate::reduce::sums::{KeyedSums, Sum, SumTable};
 use crate::{Effect, FoldedWaits, Recording, StackId, ThreadId, WaitFact, WaitReason};
 use base::addr::{Timestamp, ns};
 
@@ -65,7 +65,7 @@ pub type WaitTotals = BTreeMap<(ThreadId, WaitReason), WaitSum>;
 pub struct Waits {
     budget: usize,
     kept: Vec<WaitFact>,
-    folded: Sums<FoldedWaits>,
+    folded: KeyedSums<FoldedWaits>,
     stacks: SumTable<FoldedWaitStack>,
 }
 
@@ -162,7 +162,7 @@ impl Waits {
         let seen = totals.values().fold(0, |sum: u64, of| sum.saturating_add(of.waits));
         let before = take(&mut recording.folded_waits);
         if !before.is_empty() {
-            let mut all = Sums::default();
+            let mut all = KeyedSums::default();
             before.into_iter().chain(folded).for_each(|more| all.add(more));
             folded = all.into_sorted();
         }
@@ -184,7 +184,7 @@ impl Waits {
 
 /// Sums of folded and kept waits.
 fn totals(folded: &[FoldedWaits], kept: &[WaitFact]) -> WaitTotals {
-    let mut sums = Sums::default();
+    let mut sums = KeyedSums::default();
     let kept = kept.iter().map(FoldedWaits::from);
     folded.iter().copied().chain(kept).for_each(|more| sums.add(more));
     let total = |sum: FoldedWaits| {

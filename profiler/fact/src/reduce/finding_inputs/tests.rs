@@ -43,7 +43,7 @@ fn fault(class: FaultClass, access: Access, page: u64) -> FaultFact {
 }
 
 #[test]
-fn a_copy_of_the_page_of_zeroes_is_no_fork_s() {
+fn zero_page_copies_are_not_blamed_on_forks() {
     let (tables, mut gather) = (tables(), Gather::default());
     gather.fault(&tables, &fault(FaultClass::ZeroPage, Access::Read, 7));
     for page in 6..9 {
@@ -93,7 +93,7 @@ fn writers() -> Tables {
 }
 
 #[test]
-fn who_called_the_c_library_is_to_blame_for_copies() {
+fn copies_are_blamed_on_the_caller_of_libc() {
     let (tables, mut gather) = (writers(), Gather::default());
     for (stack, page) in [(3, 1), (4, 2), (4, 3), (0, 4)] {
         let stack = Some(StackId::new(stack));
@@ -134,7 +134,7 @@ fn copies_of_processes_that_ended_are_summed_up_by_name() {
 }
 
 #[test]
-fn code_is_counted_by_places_and_windows() {
+fn code_is_counted_by_offset_and_window() {
     let (tables, mut gather) = (tables(), Gather::default());
     for page in [0, 1, 2, 9, 9, 40] {
         gather.fault(&tables, &fault(FaultClass::FileRead, Access::Execute, page));
@@ -146,7 +146,7 @@ fn code_is_counted_by_places_and_windows() {
 }
 
 #[test]
-fn what_was_read_for_nothing_is_its_reader_s() {
+fn unused_reads_are_blamed_on_their_reader() {
     let (tables, mut gather, mut pages) = (tables(), Gather::default(), Pages::default());
     let touch = FaultFact {
         waits: FaultWaits {

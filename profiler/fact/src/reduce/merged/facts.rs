@@ -5,7 +5,7 @@ use std::mem::take;
 use super::{Plan, ThreadId};
 use crate::reduce::budget::{Collected, FoldedStack, FoldedWaitStack, ThreadFacts, WaitTotals};
 use crate::reduce::finding_inputs::FindingInputs;
-use crate::reduce::sums::{Sum, Sums};
+use crate::reduce::sums::{KeyedSums, Sum};
 use crate::{Cause, Effect, EffectKind, FoldedWaits, Reason, Recording, WaitFact};
 
 /// Renumbers all facts and sums up the waits of merged threads.
@@ -88,7 +88,7 @@ fn sums(collected: &mut Collected, recording: &mut Recording, plan: &Plan, folde
 }
 
 fn joined<T: Sum>(all: Vec<T>, renumber: impl Fn(&mut T)) -> Vec<T> {
-    let mut sums = Sums::default();
+    let mut sums = KeyedSums::default();
     for mut more in all {
         renumber(&mut more);
         sums.add(more);

@@ -168,7 +168,7 @@ fn few_threads_stay_as_they_are() {
 }
 
 #[test]
-fn sums_stay_whoever_is_told_together() {
+fn sums_are_independent_of_merged_threads() {
     let programs = ["make", "sh", "cc", "sh", "cc", "ld", "sh"];
     for most in 0..21 {
         let (mut tables, mut collected) = recorded(&programs);
@@ -203,7 +203,7 @@ fn sums_stay_whoever_is_told_together() {
 }
 
 #[test]
-fn the_busiest_stay_alone_and_the_others_go_by_program() {
+fn busiest_threads_stay_separate_and_others_merge_by_program() {
     let (mut tables, mut collected) = recorded(&["make", "sh", "cc", "sh", "cc"]);
     gather(2, &mut tables, &mut collected);
     let rows: Vec<(&str, &str)> = (tables.threads.iter())

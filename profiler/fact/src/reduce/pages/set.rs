@@ -5,7 +5,7 @@ mod part;
 
 use std::collections::BTreeMap;
 
-use self::part::Part;
+use self::part::SetPart;
 use crate::fault::PageRange;
 
 /// Pages in a part.
@@ -32,9 +32,9 @@ pub struct PageSet {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct More {
     /// The first part, with an empty first word; most files that have parts have no other.
-    first: Part,
+    first: SetPart,
     /// The other non-empty parts.
-    rest: BTreeMap<u64, Part>,
+    rest: BTreeMap<u64, SetPart>,
     len: u64,
     /// Number of non-empty words in all parts.
     words: usize,
@@ -59,7 +59,7 @@ impl PageSet {
 
     /// Approximate size in memory, in bytes.
     pub fn bytes(&self) -> usize {
-        let of_more = |more: &More| size_of::<More>() + more.rest.len() * size_of::<(u64, Part)>() + more.words * 8;
+        let of_more = |more: &More| size_of::<More>() + more.rest.len() * size_of::<(u64, SetPart)>() + more.words * 8;
         self.more.as_deref().map_or(0, of_more)
     }
 
@@ -155,14 +155,14 @@ impl PageSet {
     }
 
     /// The non-empty parts; the first word of the first one is in `head`.
-    fn parts(&self) -> impl Iterator<Item = (u64, &Part)> {
+    fn parts(&self) -> impl Iterator<Item = (u64, &SetPart)> {
         let more = self.more.as_deref().into_iter();
         more.flat_map(|more| {
             std::iter::once((0, &more.first)).chain(more.rest.iter().map(|(number, part)| (*number, part)))
         })
     }
 
-    fn part(&self, number: u64) -> Option<&Part> {
+    fn part(&self, number: u64) -> Option<&SetPart> {
         let more = self.more.as_deref()?;
         if number == 0 {
             Some(&more.first)
@@ -215,7 +215,7 @@ impl More {
     }
 
     /// The part with this number, created if missing. `None` if capacity is exhausted.
-    fn part(&mut self, number: u64) -> Option<&mut Part> {
+    fn part(&mut self, number: u64) -> Option<&mut SetPart> {
         let has_first = !self.first.is_empty();
         let has_room = self.rest.len() + usize::from(has_first) < MAX_PARTS;
         if number == 0 {

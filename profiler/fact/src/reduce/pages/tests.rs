@@ -82,7 +82,7 @@ fn a_single_attempt_looked_around_before_it_read() {
 }
 
 #[test]
-fn without_a_count_of_attempts_a_wait_or_the_kernels_word_major_means_several() {
+fn a_wait_or_major_fault_implies_several_attempts() {
     let tables = tables();
     let mut waited = fault(0, Some((0, 16)), None);
     waited.waits.disk = Some(Duration::from_nanos(1));
@@ -99,7 +99,7 @@ fn without_a_count_of_attempts_a_wait_or_the_kernels_word_major_means_several() 
 }
 
 #[test]
-fn without_any_sign_of_the_number_of_attempts_a_fault_may_have_mapped_what_it_read() {
+fn an_unknown_attempt_count_may_map_the_pages_read() {
     let (tables, mut all) = (tables(), Pages::default());
     all.read(&tables, &read(FILE, 8, 16, true));
     all.fault(&tables, &fault(3, Some((0, 16)), None));
@@ -119,7 +119,7 @@ fn without_any_sign_of_the_number_of_attempts_a_fault_may_have_mapped_what_it_re
 }
 
 #[test]
-fn what_was_read_before_a_fault_began_is_nobodys() {
+fn earlier_reads_belong_to_no_fault() {
     let (tables, mut all) = (tables(), Pages::default());
     all.read(&tables, &read(FILE, 0, 4, true));
     let later = FaultFact {
@@ -133,7 +133,7 @@ fn what_was_read_before_a_fault_began_is_nobodys() {
 }
 
 #[test]
-fn what_is_read_later_was_not_mapped_before() {
+fn later_reads_were_not_mapped_before() {
     let (tables, mut all) = (tables(), Pages::default());
     all.fault(&tables, &fault(20, Some((16, 16)), Some(0)));
     all.read(&tables, &read(FILE, 30, 2, true));
@@ -160,7 +160,7 @@ fn of_another(fault: FaultFact) -> FaultFact {
 }
 
 #[test]
-fn what_was_read_before_another_thread_s_fault_ended_may_be_mapped_by_it() {
+fn concurrent_faults_may_map_each_others_reads() {
     let (tables, mut all) = (tables(), Pages::default());
     // It waits for what the first thread reads from time 1 on, and ends before it.
     all.fault(&tables, &ends_at(3, of_another(fault(20, Some((16, 16)), Some(1)))));
@@ -177,7 +177,7 @@ fn what_was_read_before_another_thread_s_fault_ended_may_be_mapped_by_it() {
 }
 
 #[test]
-fn what_a_call_read_counts_from_then_on_and_not_from_when_it_was_recorded() {
+fn reads_by_calls_count_from_their_completion() {
     let (tables, mut all) = (tables(), Pages::default());
     all.fault(&tables, &ends_at(1, of_another(fault(40, Some((40, 8)), Some(0)))));
     all.fault(&tables, &ends_at(3, of_another(fault(20, Some((16, 16)), Some(0)))));
@@ -188,7 +188,7 @@ fn what_a_call_read_counts_from_then_on_and_not_from_when_it_was_recorded() {
 }
 
 #[test]
-fn what_was_mapped_around_is_kept_where_too_many_faults_ended_to_know() {
+fn fault_around_is_kept_after_too_many_faults() {
     let (tables, mut all) = (tables(), Pages::default());
     all.fault(&tables, &ends_at(3, of_another(fault(20, Some((16, 16)), Some(1)))));
     for _ in 0..5000 {
@@ -200,7 +200,7 @@ fn what_was_mapped_around_is_kept_where_too_many_faults_ended_to_know() {
 }
 
 #[test]
-fn what_system_calls_read_is_not_wasted() {
+fn reads_by_system_calls_are_not_wasted() {
     let (tables, mut all) = (tables(), Pages::default());
     all.read(&tables, &read(FILE, 0, 100, false));
     all.fault(&tables, &fault(1, Some((0, 2)), Some(0)));
@@ -231,7 +231,7 @@ fn a_folio_may_have_been_mapped_as_a_whole() {
 }
 
 #[test]
-fn folios_of_unknown_size_are_as_large_as_they_may_be() {
+fn folios_of_unknown_size_have_the_maximum_size() {
     let (tables, mut all) = (tables(), Pages::default());
     all.read(&tables, &in_folios(read(FILE, 500, 600, true), None));
     all.fault(&tables, &fault(600, None, Some(0)));
@@ -241,7 +241,7 @@ fn folios_of_unknown_size_are_as_large_as_they_may_be() {
 }
 
 #[test]
-fn a_folio_that_another_fault_is_reading_may_be_mapped_before_its_size_is_known() {
+fn a_folio_being_read_may_be_mapped_before_its_size_is_known() {
     let (tables, mut all) = (tables(), Pages::default());
     all.fault(&tables, &fault(5, None, Some(0)));
     all.read(&tables, &in_folios(read(FILE, 0, 8, true), Some(3)));
@@ -250,7 +250,7 @@ fn a_folio_that_another_fault_is_reading_may_be_mapped_before_its_size_is_known(
 }
 
 #[test]
-fn where_ranges_around_faults_are_not_reported_any_page_of_the_usual_one_may_be_mapped() {
+fn unreported_fault_around_uses_the_default_window() {
     let (mut tables, mut all) = (tables(), Pages::default());
     tables.recording.hooks = vec![base::event::HookStatus {
         noun: "fault".to_owned(),
@@ -276,7 +276,7 @@ fn calls_after_the_first_fault_are_counted() {
 }
 
 #[test]
-fn two_names_are_one_file_and_failed_faults_map_nothing() {
+fn aliases_are_one_file_and_failed_faults_map_nothing() {
     let (tables, mut all) = (tables(), Pages::default());
     let mut failed = fault(1, Some((0, 4)), None);
     failed.failed = Some(crate::fault::Failure::Bus);
@@ -288,7 +288,7 @@ fn two_names_are_one_file_and_failed_faults_map_nothing() {
 }
 
 #[test]
-fn spots_hold_only_faults_that_missed() {
+fn spots_contain_only_misses() {
     let (tables, mut all) = (tables(), Pages::default());
     for (page, pages_read) in [(700, 1), (200, 1), (300, 0)] {
         all.fault(
@@ -333,7 +333,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn a_read_that_was_of_use_at_once_is_not_kept() {
+fn an_immediately_used_read_is_not_kept() {
     let (tables, mut all) = (tables(), Pages::default());
     // A new page of shared memory is added to the page cache by the fault that needs it.
     all.read(&tables, &read(FILE, 3, 1, true));

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_go_and_what_looks_like_them_stays() {
+    fn addresses_are_removed_and_lookalikes_kept() {
         for (text, sanitized) in [
             ("to alice.smith+x@corp.example, cc", "to somebody@host, cc"),
             ("alice%40corp.example/x", "somebody@host/x"),

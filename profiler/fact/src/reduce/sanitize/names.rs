@@ -17,7 +17,7 @@ const TURNS: usize = 4;
 
 /// Home folders and names, prepared for lookup.
 #[derive(Debug, Default)]
-pub struct Names {
+pub struct PersonalNames {
     /// By first word.
     by_word: FxHashMap<String, Vec<Pattern>>,
 }
@@ -53,7 +53,7 @@ struct Found<'n> {
     pattern: &'n Pattern,
 }
 
-impl Names {
+impl PersonalNames {
     /// Patterns for the names to remove.
     pub fn new(person: &Person) -> Self {
         let mut names = Self::default();

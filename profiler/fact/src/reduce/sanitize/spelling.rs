@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_are_decoded_to_the_characters_that_they_stand_for() {
+    fn escapes_are_decoded() {
         for (text, decoded) in [
             ("a%2Fb", "a/b"),
             ("%C3%A9x", "éx"),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_of_characters_is_a_range_of_the_text() {
+    fn character_ranges_map_to_text_ranges() {
         let levels = Spelled::levels("x%C3%89t%C3%A9");
         let folded = levels[1].folded();
         assert_eq!(folded.text(), "xe\u{301}te\u{301}");

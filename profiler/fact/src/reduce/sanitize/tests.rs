@@ -37,7 +37,7 @@ fn becomes(kind: Kind, text: &str, sanitized: &str) {
 }
 
 #[test]
-fn homes_and_names_go_wherever_they_stand() {
+fn homes_and_names_are_removed_everywhere() {
     for (text, sanitized) in [
         ("/home/alice/x/main.c", "/home/somebody/x/main.c"),
         ("/home/alice.smith/x", "/home/somebody/x"),
@@ -63,7 +63,7 @@ fn homes_and_names_go_wherever_they_stand() {
 }
 
 #[test]
-fn texts_and_functions_name_no_person() {
+fn texts_and_functions_contain_no_user_name() {
     for (text, sanitized) in [
         ("alice@wonderland: malice", "somebody@host: malice"),
         ("on rabbit-hole.example.", "on host."),
@@ -98,7 +98,7 @@ fn texts_and_functions_name_no_person() {
 }
 
 #[test]
-fn what_only_holds_a_name_stays() {
+fn words_that_merely_contain_a_name_are_kept() {
     for text in [
         "/home/alicent/x",
         "malice alices alice2",
@@ -118,7 +118,7 @@ fn what_only_holds_a_name_stays() {
 }
 
 #[test]
-fn texts_tell_of_accounts() {
+fn account_names_are_found_in_texts() {
     let seen = |kind, text: &str| {
         let mut person = Person::default();
         seen::look(&mut person, kind, text);
@@ -148,7 +148,7 @@ fn texts_tell_of_accounts() {
 }
 
 #[test]
-fn of_a_command_line_the_program_stays() {
+fn only_the_program_of_a_command_line_is_kept() {
     let name = |path: Option<&str>, first: &str| {
         let command_line = &mut vec![first.to_owned(), "--password=x".to_owned()];
         program_name(&Program { path, command_line }).unwrap()

@@ -90,7 +90,7 @@ fn split_over_three() {
 }
 
 #[test]
-fn of_two_at_one_place_the_older_one_comes_first() {
+fn the_older_of_two_requests_at_one_sector_is_first() {
     let mut blocks = Blocks::default();
     blocks.bio(DISK, 0, bio(1, 1, 64, 8));
     blocks.bio(DISK, 0, bio(4, 2, 64, 8));
@@ -110,7 +110,7 @@ fn of_two_at_one_place_the_older_one_comes_first() {
 }
 
 #[test]
-fn one_whose_request_was_lost_does_not_pass_for_the_next_one() {
+fn a_lost_request_does_not_take_the_next_one() {
     let mut blocks = Blocks::default();
     blocks.bio(DISK, 0, bio(1, 1, 64, 8));
     blocks.bio(DISK, 0, bio(50, 2, 64, 8));
@@ -133,7 +133,7 @@ fn a_smaller_one_inside_belongs_to_the_smaller_request() {
 }
 
 #[test]
-fn one_flush_serves_all_who_asked_by_then() {
+fn a_flush_completes_all_earlier_waiters() {
     let mut blocks = Blocks::default();
     let preflush = operation::WRITE | operation::PREFLUSH;
     blocks.bio(DISK, preflush, bio(1, 1, 0, 0));
@@ -209,7 +209,7 @@ fn placed(lengths: &[u32], order: &[u64]) -> Vec<(u64, u32)> {
 
 proptest! {
     #[test]
-    fn every_sector_is_asked_for_once_and_by_the_right_one(rounds in prop::collection::vec(round(), 1..4)) {
+    fn every_sector_has_one_correct_requester(rounds in prop::collection::vec(round(), 1..4)) {
         let mut blocks = Blocks::default();
         let mut time = 0;
         for round in &rounds {

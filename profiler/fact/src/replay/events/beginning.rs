@@ -18,7 +18,7 @@ pub(super) struct FirstReports(Vec<Report>);
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Report {
-    is_over: bool,
+    has_ended: bool,
     /// Time off CPUs before it, in ns.
     off: u64,
 }
@@ -27,7 +27,7 @@ impl FirstReports {
     /// The thread waited.
     pub fn waited(&mut self, wait: &WaitFact) {
         let report = self.of(wait.thread);
-        if !report.is_over {
+        if !report.has_ended {
             report.off = report.off.saturating_add(ns(wait.off));
         }
     }
@@ -36,7 +36,7 @@ impl FirstReports {
     fn within(&mut self, (tables, tasks): (&Tables, &Tasks), thread: ThreadId, time: Timestamp, cpu_time: u64) -> u64 {
         let start = tasks.threads.get(thread.index()).map_or(time, |thread| thread.start);
         let report = self.of(thread);
-        let is_first = !std::mem::replace(&mut report.is_over, true);
+        let is_first = !std::mem::replace(&mut report.has_ended, true);
         if !is_first || start > tables.recording.start {
             return cpu_time;
         }

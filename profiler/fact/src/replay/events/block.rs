@@ -110,7 +110,7 @@ impl Replay<'_, '_> {
         }
         let device = self.block.device(&mut self.tables, request.device);
         let fact = fact(request, self.tables.recording.start, device, bios);
-        self.tell_request(&fact);
+        self.emit_request(&fact);
     }
 
     /// End of the recording: emits unfinished requests and the remaining causes.
@@ -125,7 +125,7 @@ impl Replay<'_, '_> {
             }
             unfinished.bio.time = unfinished.bio.time.max(self.tables.recording.start);
             let device = self.block.device(&mut self.tables, unfinished.device);
-            self.tell_request(&unfinished_fact(unfinished, device, end));
+            self.emit_request(&unfinished_fact(unfinished, device, end));
         }
         if lost > 0 {
             let note = format!(
@@ -134,24 +134,24 @@ impl Replay<'_, '_> {
             self.tables.recording.notes.push(note);
         }
         self.join.finish();
-        self.tell_causes();
+        self.emit_causes();
     }
 
     /// Compares a wait with earlier requests and faults.
     pub(super) fn join_wait(&mut self, wait: &WaitFact) {
         self.join.wait(&self.tables, wait);
-        self.tell_causes();
+        self.emit_causes();
     }
 
     /// A thread ended.
     pub(super) fn join_end(&mut self, at: &At) {
         let thread = self.tasks.thread_at(at);
         self.join.ended(thread, at.time);
-        self.tell_causes();
+        self.emit_causes();
     }
 
     /// Emits the causes found so far.
-    pub(super) fn tell_causes(&mut self) {
+    pub(super) fn emit_causes(&mut self) {
         while let Some(cause) = self.join.take() {
             self.show_tasks();
             self.sink.joined(&self.tables, &cause);
@@ -159,14 +159,14 @@ impl Replay<'_, '_> {
         }
     }
 
-    fn tell_request(&mut self, fact: &RequestFact) {
+    fn emit_request(&mut self, fact: &RequestFact) {
         let recording = &mut self.tables.recording;
         recording.requests_seen = recording.requests_seen.saturating_add(1);
         self.show_tasks();
         self.sink.request(&self.tables, fact);
         self.show_tasks();
         self.join.request(&self.tables, fact);
-        self.tell_causes();
+        self.emit_causes();
     }
 }
 

@@ -58,7 +58,7 @@ impl Replay<'_, '_> {
         }
         self.show_tasks();
         self.join.fault(&self.tables, &fact);
-        self.tell_causes();
+        self.emit_causes();
     }
 
     /// The file whose data a region continues: memory without a file, mapped later, right behind the file's own

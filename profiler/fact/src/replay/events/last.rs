@@ -128,7 +128,7 @@ mod tests {
     proptest! {
         /// In any sequence of walks, the reused part equals the result of the whole walk.
         #[test]
-        fn what_is_shared_is_what_a_walk_of_its_own_makes(walks in prop::collection::vec(
+        fn a_shared_walk_equals_a_separate_one(walks in prop::collection::vec(
             (0..2u64, any::<bool>(), prop::collection::vec(0..8u64, 0..6)), 1..20)) {
             let (mut last, mut all) = (LastWalk::default(), Vec::new());
             for (code, is_cut, frames) in walks {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_have_walks_of_their_own() {
+    fn threads_have_separate_walks() {
         let mut walks = LastWalks::default();
         let mut walk = walks.take(7);
         walk.push(1, StackId::new(3), || true);

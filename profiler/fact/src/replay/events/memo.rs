@@ -21,7 +21,7 @@ const MAX_WHOLE: usize = MAX / 2;
 
 /// What identifies a stack: its process, and the keys of its two parts; key 0: no such part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Key {
+pub struct MemoKey {
     /// `None` if it has no user part.
     pub process: Option<ProcessId>,
     /// Key of the user stack.
@@ -30,7 +30,7 @@ pub struct Key {
     pub kernel: u64,
 }
 
-impl Key {
+impl MemoKey {
     fn of_user(self) -> Self {
         Self { kernel: 0, ..self }
     }
@@ -72,23 +72,23 @@ pub struct Memo {
 impl Memo {
     /// The stack, if it was remembered while the process had the same code mapped.
     #[expect(clippy::option_option, reason = "the absence of a stack is remembered too")]
-    pub fn get(&self, tasks: &Tasks, key: Key) -> Option<Option<StackId>> {
+    pub fn get(&self, tasks: &Tasks, key: MemoKey) -> Option<Option<StackId>> {
         get(&self.stacks, tasks, key)
     }
 
     /// Its user part, likewise.
     #[expect(clippy::option_option, reason = "as above")]
-    pub fn user_part(&self, tasks: &Tasks, key: Key) -> Option<Option<StackId>> {
+    pub fn user_part(&self, tasks: &Tasks, key: MemoKey) -> Option<Option<StackId>> {
         get(&self.user_parts, tasks, key.of_user())
     }
 
     /// Remembers a stack that [`lasts`].
-    pub fn put(&mut self, tasks: &Tasks, key: Key, stack: Option<StackId>) {
+    pub fn put(&mut self, tasks: &Tasks, key: MemoKey, stack: Option<StackId>) {
         put((&mut self.stacks, MAX_WHOLE), tasks, key, stack);
     }
 
     /// Remembers the user part of a stack that [`lasts`].
-    pub fn put_user_part(&mut self, tasks: &Tasks, key: Key, stack: Option<StackId>) {
+    pub fn put_user_part(&mut self, tasks: &Tasks, key: MemoKey, stack: Option<StackId>) {
         put((&mut self.user_parts, MAX), tasks, key.of_user(), stack);
     }
 
@@ -122,15 +122,15 @@ impl Memo {
 }
 
 /// Stacks, and the code mapped at that time.
-type Stacks = FxHashMap<Key, (u64, Option<StackId>)>;
+type Stacks = FxHashMap<MemoKey, (u64, Option<StackId>)>;
 
 #[expect(clippy::option_option, reason = "as in `Memo::get`")]
-fn get(stacks: &Stacks, tasks: &Tasks, key: Key) -> Option<Option<StackId>> {
+fn get(stacks: &Stacks, tasks: &Tasks, key: MemoKey) -> Option<Option<StackId>> {
     let (code, stack) = stacks.get(&key)?;
     (code_of(tasks, key)? == *code).then_some(*stack)
 }
 
-fn put((stacks, most): (&mut Stacks, usize), tasks: &Tasks, key: Key, stack: Option<StackId>) {
+fn put((stacks, most): (&mut Stacks, usize), tasks: &Tasks, key: MemoKey, stack: Option<StackId>) {
     let Some(code) = code_of(tasks, key) else { return };
     if stacks.len() >= most {
         stacks.clear();
@@ -139,14 +139,14 @@ fn put((stacks, most): (&mut Stacks, usize), tasks: &Tasks, key: Key, stack: Opt
 }
 
 /// Whether each address of the walk stays valid while its code is mapped.
-pub fn lasts(tasks: &Tasks, key: Key, walked: Option<&Walked>, lasting: Lasting) -> bool {
+pub fn lasts(tasks: &Tasks, key: MemoKey, walked: Option<&Walked>, lasting: Lasting) -> bool {
     match (key.process, walked) {
         (Some(process), Some(walked)) => all_last(tasks, process, walked, lasting),
         _ => true,
     }
 }
 
-fn code_of(tasks: &Tasks, key: Key) -> Option<u64> {
+fn code_of(tasks: &Tasks, key: MemoKey) -> Option<u64> {
     key.process.map_or(Some(0), |process| tasks.code_of(process))
 }
 
@@ -250,8 +250,8 @@ mod tests {
         }
     }
 
-    fn key(process: ProcessId, user: u64) -> Key {
-        Key {
+    fn key(process: ProcessId, user: u64) -> MemoKey {
+        MemoKey {
             process: Some(process),
             user,
             kernel: 3,
@@ -259,11 +259,11 @@ mod tests {
     }
 
     /// Stores as a replay does.
-    fn put(memo: &mut Memo, tasks: &Tasks, key: Key, frames: &[u64], stack: Option<StackId>) {
+    fn put(memo: &mut Memo, tasks: &Tasks, key: MemoKey, frames: &[u64], stack: Option<StackId>) {
         put_of(true, memo, tasks, key, frames, stack);
     }
 
-    fn put_of(has_dump: bool, memo: &mut Memo, tasks: &Tasks, key: Key, frames: &[u64], stack: Option<StackId>) {
+    fn put_of(has_dump: bool, memo: &mut Memo, tasks: &Tasks, key: MemoKey, frames: &[u64], stack: Option<StackId>) {
         if lasts(tasks, key, Some(&walked(frames)), Lasting::new(has_dump)) {
             memo.put(tasks, key, stack);
         }
@@ -289,16 +289,16 @@ mod tests {
         let (mut tasks, process) = process();
         let (mut memo, key) = (Memo::default(), key(process, 1));
         memo.put_user_part(&tasks, key, Some(StackId::new(4)));
-        let other = Key { kernel: 77, ..key };
+        let other = MemoKey { kernel: 77, ..key };
         assert_eq!(memo.user_part(&tasks, other), Some(Some(StackId::new(4))));
         assert_eq!(memo.get(&tasks, other), None, "its kernel part was not seen");
-        assert_eq!(memo.user_part(&tasks, Key { user: 2, ..key }), None);
+        assert_eq!(memo.user_part(&tasks, MemoKey { user: 2, ..key }), None);
         map(&mut tasks, CODE, "[heap]", 0, 3);
         assert_eq!(memo.user_part(&tasks, key), None, "the code is gone");
     }
 
     #[test]
-    fn code_that_a_jitdump_replaces_is_looked_at_each_time() {
+    fn jitdump_code_is_not_memoized() {
         let (mut tasks, process) = process();
         let (mut memo, key) = (Memo::default(), key(process, 2));
         put(&mut memo, &tasks, key, &[CODE, MADE + 8], Some(StackId::new(9)));

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::memo::{Key, Lasting, Spot, lasts};
+use super::memo::{Lasting, MemoKey, Spot, lasts};
 use super::{EventKind, MAX_STACKS, Replay};
-use crate::replay::intern::{JitFunction, Known};
+use crate::replay::intern::{FrameFiles, JitFunction};
 use crate::replay::walks::KernelWalk;
 use crate::{FrameId, FrameName, ProcessId, SourceFrame, StackId, ThreadId, TruncationReason};
 use base::addr::{Avma, KernelOffset, Timestamp};
 use base::event::{At, Stacks};
 use profiler_common::stack::{FLAG_CHECK, FLAG_USER_REGS};
-use unwind::{End, Mapped, Place, RawFrame, Walked};
+use unwind::{End, FramePlace, Mapped, RawFrame, Walked};
 
 impl Replay<'_, '_> {
     /// The stack of an event, found again or new; counts how it ended.
@@ -119,7 +119,7 @@ impl Replay<'_, '_> {
         let walked = walked.and_then(|_| self.dictionary.user.get(stacks.user));
         let has_dump = self.preamble.jit.has_dump(at.pid);
         let is_lasting =
-            |same: &Key| user.is_some() || lasts(&self.tasks, *same, walked.as_ref(), Lasting::new(has_dump));
+            |same: &MemoKey| user.is_some() || lasts(&self.tasks, *same, walked.as_ref(), Lasting::new(has_dump));
         let is_full = self.tables.stacks.len() >= MAX_STACKS;
         let cut = || Some(self.interner.truncated(&mut self.tables, TruncationReason::Limit));
         let (stack, lasting) = if let Some(known) = known.or_else(|| is_full.then(cut)) {
@@ -234,7 +234,7 @@ impl Replay<'_, '_> {
     fn user_frame(&mut self, at: &At, process: ProcessId, raw: &RawFrame) -> FrameId {
         let back = u64::from(raw.is_return_address);
         let found = match raw.place {
-            Place::MadeAtRunTime(_) => {
+            FramePlace::MadeAtRunTime(_) => {
                 self.preamble
                     .jit
                     .lookup(at.pid, Avma(raw.address.0.wrapping_sub(back)), at.time)
@@ -245,7 +245,7 @@ impl Replay<'_, '_> {
             start: found.start(),
             code: found.code(),
         });
-        let mut known = Known {
+        let mut known = FrameFiles {
             modules: &mut self.walker.modules,
             files: &self.tasks.files,
         };
@@ -299,23 +299,28 @@ struct Before<'k> {
     /// How its walk ended.
     end: Option<End>,
     /// Identifies equal stacks.
-    same: Option<Key>,
+    same: Option<MemoKey>,
     /// The stack according to a kept log: it needs no unwinding.
     known: Option<Option<StackId>>,
     kernel: Option<&'k KernelWalk>,
 }
 
 /// What identifies equal stacks of other events; `None` if each has to be examined.
-fn same_as_earlier(process: Option<ProcessId>, stacks: &Stacks<'_>, end: Option<End>, has_kernel: bool) -> Option<Key> {
+fn same_as_earlier(
+    process: Option<ProcessId>,
+    stacks: &Stacks<'_>,
+    end: Option<End>,
+    has_kernel: bool,
+) -> Option<MemoKey> {
     let kernel = if has_kernel { stacks.kernel } else { 0 };
     let Some(process) = process.filter(|_| stacks.flags & FLAG_USER_REGS != 0) else {
-        return Some(Key {
+        return Some(MemoKey {
             process: None,
             user: 0,
             kernel,
         });
     };
-    is_whole(stacks, end?).then_some(Key {
+    is_whole(stacks, end?).then_some(MemoKey {
         process: Some(process),
         user: stacks.user,
         kernel,

@@ -12,7 +12,7 @@ use crate::{FactSink, FrameId, Visit};
 pub(super) const LOOK: usize = if cfg!(debug_assertions) { 1 << 6 } else { 1 << 21 };
 
 /// Maximum number of stacks kept with the addresses of nameless code.
-pub(super) const APART: usize = 1 << 21;
+pub(super) const MAX_NAMELESS_STACKS: usize = 1 << 21;
 
 /// Note for the user that there were more.
 const MERGED: &str = "nameless code in anonymous memory is merged into one function for all processes: its addresses \
@@ -42,9 +42,9 @@ impl Replay<'_, '_> {
         loop {
             self.prune();
             let left = self.tables.stacks.len();
-            if left > self.stacks_apart && !self.interner.merges_anonymous() {
+            if left > self.merge_nameless_at && !self.interner.merges_anonymous() {
                 self.merge_anonymous_now();
-            } else if !self.sink.keeps_less(&self.tables) {
+            } else if !self.sink.shrink_if_too_many(&self.tables) {
                 break;
             }
         }

@@ -88,7 +88,7 @@ fn classes_by_mapping_and_access() {
 }
 
 #[test]
-fn what_the_kernel_did_decides_before_the_mapping_does() {
+fn the_kernels_action_outranks_the_mapping() {
     let mut huge = fault(USER | WRITE, vm::WRITE, 0);
     huge.flags |= FAULT_HUGE;
     assert_eq!(fact_of(&huge).class, FaultClass::Huge);
@@ -106,7 +106,7 @@ fn what_the_kernel_did_decides_before_the_mapping_does() {
 }
 
 #[test]
-fn a_watched_write_is_the_programs_when_somebody_else_let_it_go_on() {
+fn a_blocked_watched_write_is_a_userfaultfd_fault() {
     let flags = vm::WRITE | vm::UFFD_WP;
     let mut written = fault(USER | WRITE | PRESENT, flags, 0);
     assert_eq!(fact_of(&written).class, FaultClass::Cow);
@@ -123,7 +123,7 @@ fn a_watched_write_is_the_programs_when_somebody_else_let_it_go_on() {
 }
 
 #[test]
-fn without_the_processors_word_the_kernels_counts() {
+fn without_an_error_code_the_kernel_flags_count() {
     let mut direct = fault(0, vm::WRITE, 0);
     direct.flags = FAULT_HANDLED | FAULT_STARTED;
     direct.attempts.asked = asked::WRITE;
@@ -142,7 +142,7 @@ fn without_the_processors_word_the_kernels_counts() {
 }
 
 #[test]
-fn the_third_tier_says_what_it_cannot_know() {
+fn the_third_tier_marks_unknowns() {
     let bare = |flags, magic| {
         let mut bare = fault(0, flags, magic);
         bare.flags = 0;
@@ -165,7 +165,7 @@ fn the_third_tier_says_what_it_cannot_know() {
 }
 
 #[test]
-fn a_wait_is_for_its_own_read_or_for_somebody_elses() {
+fn a_wait_is_for_its_own_or_another_read() {
     let mut slow = fault(USER, 0, EXT4);
     slow.waits = Waits {
         lock: 1,

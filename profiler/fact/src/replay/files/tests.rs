@@ -18,7 +18,7 @@ fn id(major: u32, inode: u64) -> FileId {
 
 #[derive(Default)]
 struct World {
-    files: Files,
+    files: MappedFiles,
     space: Space,
     index: FileIndex,
     list: Vec<MappedFile>,
@@ -60,7 +60,7 @@ impl World {
         &self.list[place.file.index()].path
     }
 
-    fn told(&mut self, file: FileId, path: &[u8]) {
+    fn report_name(&mut self, file: FileId, path: &[u8]) {
         self.numbered(file, 0, path);
     }
 
@@ -79,7 +79,7 @@ impl World {
 }
 
 #[test]
-fn a_place_is_a_page_and_a_byte() {
+fn an_offset_is_a_page_and_a_byte() {
     let mut world = World::default();
     world.map(0x10000, 0x5000, id(DISK, 3), "/a");
     let place = world.fault(0x12345, id(DISK, 3), 0x7000);
@@ -94,7 +94,7 @@ fn a_place_is_a_page_and_a_byte() {
 }
 
 #[test]
-fn a_file_of_two_names_is_two() {
+fn a_file_with_two_names_counts_as_two() {
     let mut world = World::default();
     world.map(0x10000, 0, id(DISK, 3), "/a");
     world.map(0x30000, 0, id(DISK, 3), "/b");
@@ -118,7 +118,7 @@ fn a_mapping_that_moved_keeps_its_file() {
 }
 
 #[test]
-fn the_mapping_may_name_the_file_above() {
+fn the_mapping_may_name_the_overlay_file() {
     let mut world = World::default();
     let (above, below) = (id(0, 90), id(DISK, 3));
     world.map(0x10000, 0x4000, above, "/merged/a");
@@ -140,7 +140,7 @@ fn the_mapping_may_name_the_file_above() {
 }
 
 #[test]
-fn deleted_and_replaced_files_are_told_apart() {
+fn deleted_and_replaced_files_are_distinguished() {
     let mut world = World::default();
     let successor = FileId {
         generation: 1,
@@ -156,7 +156,7 @@ fn deleted_and_replaced_files_are_told_apart() {
 }
 
 #[test]
-fn a_file_that_was_only_read_has_no_name_unless_a_mapping_comes() {
+fn an_unmapped_file_has_no_name() {
     let mut world = World::default();
     let (read, mapped) = (world.read(id(DISK, 8)), world.read(id(DISK, 9)));
     world.map(0x10000, 0, id(DISK, 9), "/later");
@@ -190,14 +190,14 @@ fn files_that_are_known_keep_their_numbers() {
 }
 
 #[test]
-fn a_file_that_nobody_mapped_has_the_name_that_was_told() {
+fn an_unmapped_file_has_its_reported_name() {
     let mut world = World::default();
     let (early, late, mapped) = (id(DISK, 3), id(DISK, 4), id(DISK, 5));
-    world.told(early, b"/early");
-    world.told(mapped, b"/below");
+    world.report_name(early, b"/early");
+    world.report_name(mapped, b"/below");
     world.map(0x10000, 0, mapped, "/above");
     let ids = [early, late, mapped].map(|file| world.read(file));
-    world.told(late, b"/late");
+    world.report_name(late, b"/late");
     world.index.finish(&mut world.list, &world.files);
     let paths = ids.map(|id| &*world.list[id.index()].path);
     assert_eq!(
@@ -209,19 +209,19 @@ fn a_file_that_nobody_mapped_has_the_name_that_was_told() {
 }
 
 #[test]
-fn names_that_were_told_stay_with_their_numbers_in_a_kept_log() {
+fn reported_names_keep_their_numbers_in_a_kept_log() {
     let mut world = World::default();
-    world.told(id(DISK, 3), b"/x");
+    world.report_name(id(DISK, 3), b"/x");
     world.map(0x10000, 0, id(DISK, 3), "/y");
-    let (nobodys, told) = (world.read(id(DISK, 8)), world.read(id(DISK, 3)));
+    let (unnamed, named) = (world.read(id(DISK, 8)), world.read(id(DISK, 3)));
     let index = FileIndex::of(&world.list, &world.index.mapped_as);
     world.index = index;
-    world.told(id(DISK, 3), b"/x");
-    assert_eq!((world.read(id(DISK, 8)), world.read(id(DISK, 3))), (nobodys, told));
+    world.report_name(id(DISK, 3), b"/x");
+    assert_eq!((world.read(id(DISK, 8)), world.read(id(DISK, 3))), (unnamed, named));
 }
 
 #[test]
-fn each_event_has_the_name_that_it_calls_the_file_by() {
+fn each_event_names_the_file_its_own_way() {
     let mut world = World::default();
     let file = id(0, 7);
     let before = world.read(file);
@@ -254,7 +254,7 @@ fn each_event_has_the_name_that_it_calls_the_file_by() {
 }
 
 #[test]
-fn a_file_that_is_mapped_is_one_with_what_is_called_the_same() {
+fn a_mapped_file_is_merged_with_its_namesake() {
     let mut world = World::default();
     let file = id(DISK, 3);
     world.map(0x10000, 0x5000, file, "/lib/x.so");

@@ -99,7 +99,7 @@ pub struct Done {
 
 impl Done {
     /// The request as a thread held up by this part describes it.
-    pub fn told_to(&self, thread: ThreadId, part: &Part) -> RequestRef {
+    pub fn seen_by(&self, thread: ThreadId, part: &Part) -> RequestRef {
         RequestRef {
             own: part.thread == Some(thread),
             by: part.thread,
@@ -206,7 +206,7 @@ impl Recent {
     /// The request of a link, as a thread that it held up describes it.
     pub fn describe(&self, thread: ThreadId, link: Link) -> Option<RequestRef> {
         let done = self.get(link.request)?;
-        Some(done.told_to(thread, done.parts.get(link.part)?))
+        Some(done.seen_by(thread, done.parts.get(link.part)?))
     }
 
     /// Of these numbers, latest first, the requests that completed in this time and have such a part.

@@ -130,9 +130,9 @@ enum Step {
 }
 
 /// Kind, thread and start of the delayed fault or wait, and the request's end or the holder's start; own or not.
-type Told = (EffectKind, u32, u64, u64, bool);
+type Joined = (EffectKind, u32, u64, u64, bool);
 
-fn joined(steps: &[Step]) -> Vec<Told> {
+fn joined(steps: &[Step]) -> Vec<Joined> {
     let (tables, mut join) = (tables(), Join::default());
     for step in steps {
         match step {
@@ -148,7 +148,7 @@ fn joined(steps: &[Step]) -> Vec<Told> {
         }
     }
     join.finish();
-    let told = std::iter::from_fn(|| join.take()).map(|cause| {
+    let causes = std::iter::from_fn(|| join.take()).map(|cause| {
         let Effect { kind, thread, start } = cause.effect;
         let (other, own) = match cause.reason {
             Reason::Request(request) => (request.end, request.own),
@@ -156,7 +156,7 @@ fn joined(steps: &[Step]) -> Vec<Told> {
         };
         (kind, thread.0, start.0 / 1000, other.0 / 1000, own)
     });
-    told.collect()
+    causes.collect()
 }
 
 use EffectKind::{Fault as OfFault, Wait as OfWait};
@@ -187,7 +187,7 @@ fn a_request_that_outlasts_its_fault_finds_it() {
 }
 
 #[test]
-fn a_fault_waits_for_what_somebody_else_reads() {
+fn a_fault_waits_for_another_threads_read() {
     let reads = || Step::Request(request(90, vec![bio(2, 5, 0, 32)]));
     assert_eq!(
         joined(&[reads(), Step::Fault(fault(1, 31, 10, 95))]),
@@ -235,7 +235,7 @@ fn a_wait_ends_with_the_latest_request_of_its_own() {
 }
 
 #[test]
-fn a_completion_is_told_a_little_before_it_wakes_anybody() {
+fn a_completion_precedes_its_wakeup() {
     let reads = |thread, end| Step::Request(request(end, vec![bio(thread, 5, 0, 4)]));
     let wait = |from, woken| Step::Wait(wait(1, WaitReason::Disk, from, woken));
     assert_eq!(joined(&[reads(1, 50), wait(51, 60)]), [(OfWait, 1, 51, 50, true)]);
@@ -248,7 +248,7 @@ fn a_completion_is_told_a_little_before_it_wakes_anybody() {
 }
 
 #[test]
-fn waits_that_are_for_something_else_have_no_request() {
+fn unrelated_waits_have_no_request() {
     let reads = || Step::Request(request(50, vec![bio(1, 5, 0, 4)]));
     for reason in WaitReason::ALL.into_iter().filter(|reason| *reason != WaitReason::Disk) {
         assert_eq!(joined(&[reads(), Step::Wait(wait(1, reason, 10, 51))]), []);

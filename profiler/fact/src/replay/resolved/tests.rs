@@ -137,7 +137,7 @@ fn samples() -> EventStacks {
 }
 
 #[test]
-fn tables_and_samples_survive() {
+fn tables_and_samples_round_trip() {
     let mut resolved = decode(&encode(&tables(), &tables().stacks, &samples(), &FileIndex::default())).unwrap();
     assert_eq!(resolved.tables, tables());
     assert_eq!(resolved.stack(Timestamp(10), 5), Some(Some(StackId::new(3))));

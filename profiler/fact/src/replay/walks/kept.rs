@@ -65,7 +65,7 @@ pub struct KeptStacks {
     /// Processes that ended, and when.
     ended: VecDeque<(Timestamp, ProcessId)>,
     /// Processes with no more events.
-    over: FxHashSet<ProcessId>,
+    ended_processes: FxHashSet<ProcessId>,
     /// Number of stacks of each process.
     owned: FxHashMap<ProcessId, usize>,
     /// Number of these that belong to processes in `over`.
@@ -191,9 +191,9 @@ impl KeptStacks {
     }
 
     /// The next process that ended long enough before `now` to have no more events.
-    pub fn next_over(&mut self, now: Timestamp) -> Option<ProcessId> {
-        let is_over = |(time, _): &mut (Timestamp, _)| now.since(*time) >= LAST_EVENTS;
-        self.ended.pop_front_if(is_over).map(|(_, process)| process)
+    pub fn next_ended(&mut self, now: Timestamp) -> Option<ProcessId> {
+        let has_ended = |(time, _): &mut (Timestamp, _)| now.since(*time) >= LAST_EVENTS;
+        self.ended.pop_front_if(has_ended).map(|(_, process)| process)
     }
 
     /// Drops the stacks of this process.
@@ -202,11 +202,11 @@ impl KeptStacks {
             return;
         };
         self.useless += owned;
-        self.over.insert(process);
+        self.ended_processes.insert(process);
         if self.useless >= SWEPT.max(self.stacks.len() / 4) {
-            let over = std::mem::take(&mut self.over);
-            let is_over = |kept: &Kept| kept.owner.is_some_and(|owner| over.contains(&owner));
-            self.stacks.retain(|_, kept| !is_over(kept));
+            let ended = std::mem::take(&mut self.ended_processes);
+            let has_ended = |kept: &Kept| kept.owner.is_some_and(|owner| ended.contains(&owner));
+            self.stacks.retain(|_, kept| !has_ended(kept));
             self.useless = 0;
         }
     }

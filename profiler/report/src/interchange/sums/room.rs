@@ -26,18 +26,18 @@ impl Sums {
     pub(super) fn make_room(&mut self, tables: &Tables) {
         self.gathers = true;
         for (mut key, sum) in take(&mut self.by_key) {
-            key.who = self.teller(tables, key.who);
-            key.file = key.file.map(|file| self.told_as(tables, file));
+            key.who = self.attributed_thread(tables, key.who);
+            key.file = key.file.map(|file| self.attributed_file(tables, file));
             self.by_key.entry(key).or_default().add(sum);
         }
         self.shrink(tables, self.room - self.room / 4);
     }
 
     /// The thread that a sum is attributed to: its name once threads of ended processes are merged.
-    pub(super) fn teller(&mut self, tables: &Tables, who: Who) -> Who {
+    pub(super) fn attributed_thread(&mut self, tables: &Tables, who: Who) -> Who {
         let Who::Thread(id) = who else { return who };
         let thread = tables.threads.get(id.index()).filter(|_| self.gathers);
-        let Some(thread) = thread.filter(|thread| self.over.contains(&thread.process)) else {
+        let Some(thread) = thread.filter(|thread| self.ended.contains(&thread.process)) else {
             return who;
         };
         self.gathered = true;
@@ -49,7 +49,7 @@ impl Sums {
     }
 
     /// The file that a sum is attributed to: the first of the same path once files are merged.
-    pub(super) fn told_as(&mut self, tables: &Tables, subject: Subject) -> Subject {
+    pub(super) fn attributed_file(&mut self, tables: &Tables, subject: Subject) -> Subject {
         let Subject::File(id) = subject else { return subject };
         let file = tables
             .files

@@ -4,7 +4,7 @@ use super::*;
 use crate::findings::Cause;
 
 #[test]
-fn the_recorder_s_own_programs_are_told_as_such() {
+fn the_recorders_own_programs_are_labeled() {
     let mut tables = tables("demo");
     tables.modules[0].kind = ModuleKind::Kernel;
     for frame in &mut tables.frames {
@@ -29,7 +29,7 @@ fn the_recorder_s_own_programs_are_told_as_such() {
 }
 
 #[test]
-fn what_is_found_comes_before_where_it_was_held_up_and_ten_lines_hold() {
+fn findings_precede_waits_within_ten_lines() {
     let mut tables = tables("demo");
     let mut summary = summary(&mut tables, 1000);
     let finding = |cause, words: &str| Finding {
@@ -83,7 +83,7 @@ fn shares_of_few_samples_are_counts() {
 }
 
 #[test]
-fn no_reason_and_no_word_is_cut_off() {
+fn reasons_and_words_are_not_truncated() {
     let mut tables = tables("demo");
     tables.recording.walks.ends = vec![(profiler_common::unwind::WalkEnd::Complete.name().into(), 960)];
     for ends in &mut tables.recording.stack_ends {
@@ -102,7 +102,7 @@ fn no_reason_and_no_word_is_cut_off() {
 }
 
 #[test]
-fn what_outlives_the_command_is_known() {
+fn processes_that_outlive_the_command_are_known() {
     let mut tables = tables("demo");
     assert!(summary(&mut tables, 10).left.is_empty(), "the command runs");
     tables.processes[0].end = Some(Timestamp(80 * MS));
@@ -113,7 +113,7 @@ fn what_outlives_the_command_is_known() {
 
 /// As the process that creates a recording's profile sends it.
 #[test]
-fn it_comes_back_from_json_as_it_was() {
+fn the_summary_round_trips_through_json() {
     let mut tables = tables("demo");
     tables.recording.cost = Some(cost());
     let mut summary = summary(&mut tables, 10);
@@ -133,8 +133,8 @@ fn it_comes_back_from_json_as_it_was() {
         ..WaitSummary::default()
     });
     summary.losses = vec![("sample ring full".into(), 1)];
-    let told = serde_json::to_string(&summary).unwrap();
-    let back: Summary = serde_json::from_str(&told).unwrap();
+    let json = serde_json::to_string(&summary).unwrap();
+    let back: Summary = serde_json::from_str(&json).unwrap();
     // IDs in the tables are not serialized.
     summary.main_thread.as_mut().unwrap().id = None;
     assert_eq!(back, summary);

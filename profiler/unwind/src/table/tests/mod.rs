@@ -127,7 +127,7 @@ fn check_file(elf: &ElfFile, table: &Table, every: usize) -> Count {
 }
 
 #[test]
-fn rows_lead_where_the_evaluator_leads() {
+fn rows_match_the_evaluator() {
     if cfg!(not(target_arch = "x86_64")) {
         eprintln!("skipped: this process maps code for another processor than the evaluator's");
         return;
@@ -148,7 +148,7 @@ fn rows_lead_where_the_evaluator_leads() {
 }
 
 #[test]
-fn rows_of_large_libraries_lead_where_the_evaluator_leads() {
+fn rows_of_large_libraries_match_the_evaluator() {
     for (path, beyond_rows) in [
         ("/usr/lib/firefox-esr/libxul.so", 0),
         ("/usr/lib/x86_64-linux-gnu/libstdc++.so.6", 0),

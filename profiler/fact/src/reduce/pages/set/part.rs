@@ -4,7 +4,7 @@ use super::WORDS;
 
 /// Words of 64 pages.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Part {
+pub struct SetPart {
     /// Which words are stored, a bit each.
     there: u64,
     /// The stored words, ascending; none is empty.
@@ -13,7 +13,7 @@ pub struct Part {
 
 const _: () = assert!(WORDS == u64::BITS as usize, "each word has a bit");
 
-impl Part {
+impl SetPart {
     /// Number of non-empty words.
     pub fn len(&self) -> usize {
         self.words.len()

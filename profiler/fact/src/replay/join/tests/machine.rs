@@ -11,12 +11,12 @@ type Draw = (u32, u64, u64, u64);
 
 /// Threads fault on the pages of a file; one that finds a page missing reads it and its neighbours, one that finds
 /// it in flight waits.
-fn machine(draws: &[Draw]) -> (Vec<Step>, Vec<Told>) {
+fn machine(draws: &[Draw]) -> (Vec<Step>, Vec<Joined>) {
     let mut now = 100;
     let mut busy = [0_u64; 3];
     // When each page arrives, and which thread reads it.
     let mut there: HashMap<u64, (u64, u32)> = HashMap::new();
-    let (mut steps, mut truth): (Vec<(u64, u8, Step)>, Vec<Told>) = (Vec::new(), Vec::new());
+    let (mut steps, mut truth): (Vec<(u64, u8, Step)>, Vec<Joined>) = (Vec::new(), Vec::new());
     for &(thread, page, gap, disk) in draws {
         now += gap;
         let start = now.max(busy[thread as usize] + 1);
@@ -60,12 +60,12 @@ fn machine(draws: &[Draw]) -> (Vec<Step>, Vec<Told>) {
 
 proptest! {
     #[test]
-    fn nothing_is_missed_and_nothing_made_up(
+    fn causes_match_the_model(
         draws in prop::collection::vec((0..3_u32, 0..24_u64, 0..60_u64, 1..200_u64), 1..40),
     ) {
         let (steps, truth) = machine(&draws);
-        let mut told = joined(&steps);
-        told.sort_unstable();
-        prop_assert_eq!(told, truth);
+        let mut found = joined(&steps);
+        found.sort_unstable();
+        prop_assert_eq!(found, truth);
     }
 }

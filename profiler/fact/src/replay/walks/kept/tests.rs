@@ -40,7 +40,7 @@ fn frames_are_kept_whole() {
 }
 
 #[test]
-fn what_the_kernel_side_forgot_is_forgotten_when_no_event_can_refer_to_it() {
+fn unreferenced_stacks_are_forgotten_with_the_kernel() {
     let mut kept = KeptStacks::default();
     let keys: Vec<u64> = (1..=6).map(|number| key(9, number)).collect();
     for key in &keys[..4] {
@@ -61,7 +61,7 @@ fn what_the_kernel_side_forgot_is_forgotten_when_no_event_can_refer_to_it() {
 }
 
 #[test]
-fn a_stack_that_comes_back_stays() {
+fn a_reused_stack_is_kept() {
     let mut kept = KeptStacks::default();
     let keys: Vec<u64> = (1..=5).map(|number| key(9, number)).collect();
     for key in &keys {
@@ -94,13 +94,13 @@ fn stacks_of_ended_processes_are_forgotten_when_they_are_many() {
         }
     }
     (0..3).for_each(|process| kept.ended(ProcessId(process), second(u64::from(process))));
-    assert_eq!(kept.next_over(second(9)), None, "more events may arrive");
+    assert_eq!(kept.next_ended(second(9)), None, "more events may arrive");
     for process in [0, 1] {
         assert!(kept.has(key(process, 1)));
-        assert_eq!(kept.next_over(second(11)), Some(ProcessId(process)));
+        assert_eq!(kept.next_ended(second(11)), Some(ProcessId(process)));
         kept.forget(ProcessId(process));
     }
-    assert_eq!(kept.next_over(second(11)), None);
+    assert_eq!(kept.next_ended(second(11)), None);
     let left = (0..4).map(|process| kept.has(key(process, 1)));
     assert_eq!(left.collect::<Vec<_>>(), [false, false, true, true]);
 }

@@ -52,15 +52,15 @@ proptest! {
     fn totals_stay(
         facts in prop::collection::vec((0..40_u32, 0..1023_u32, 0..1000_u64), 1..400),
         room in 1..200_usize,
-        over in prop::collection::vec(any::<bool>(), 20),
+        ended in prop::collection::vec(any::<bool>(), 20),
     ) {
         let tables = tables(20);
         let mut sums = Sums::within(&[Table::Faults], room);
         for (number, one) in facts.iter().enumerate() {
             sums.fault(&tables, &fact(*one));
             if number == facts.len() / 2 {
-                for (id, _) in (0..).map(ProcessId).zip(&over).filter(|(_, over)| **over) {
-                    sums.over(&tables, id);
+                for (id, _) in (0..).map(ProcessId).zip(&ended).filter(|(_, ended)| **ended) {
+                    sums.process_ended(&tables, id);
                 }
             }
             prop_assert!(sums.by_key.len() <= room);
@@ -74,12 +74,12 @@ proptest! {
 }
 
 #[test]
-fn threads_of_ended_processes_meet_before_anything_is_cut() {
+fn threads_of_ended_processes_merge_before_truncation() {
     let tables = tables(20);
     let mut sums = Sums::within(&[Table::Faults], 16);
     for number in 0..20 {
         sums.fault(&tables, &fact((2 * number, 7, 5)));
-        sums.over(&tables, ProcessId(number));
+        sums.process_ended(&tables, ProcessId(number));
     }
     let finished = sums.finish(&tables);
     assert_eq!(total(&finished), (20, 100));
@@ -104,7 +104,7 @@ fn threads_of_ended_processes_meet_before_anything_is_cut() {
 }
 
 #[test]
-fn files_of_one_path_meet_before_anything_is_cut() {
+fn files_of_one_path_merge_before_truncation() {
     let mut tables = tables(1);
     for path in ["/memfd:shared"; 20].into_iter().chain(["/other", ""]) {
         tables.files.push(MappedFile {
@@ -144,7 +144,7 @@ fn files_of_one_path_meet_before_anything_is_cut() {
 }
 
 #[test]
-fn the_heaviest_keep_their_stacks() {
+fn the_heaviest_rows_keep_their_stacks() {
     let tables = tables(1);
     let mut sums = Sums::within(&[Table::Faults], 100);
     for stack in 511..1023 {
@@ -167,7 +167,7 @@ fn the_heaviest_keep_their_stacks() {
 }
 
 #[test]
-fn the_outer_half_has_half_of_the_frames() {
+fn the_outer_half_contains_half_the_frames() {
     let tables = tables(1);
     let depth = |stack| upwards(&tables, stack).count();
     for number in 0..1023 {

@@ -38,7 +38,7 @@ fn expect_all(log: &Log, seen: u64, happened: u64, what: &str) {
 }
 
 #[test]
-fn twenty_thousand_processes_are_born_and_end() {
+fn twenty_thousand_processes_start_and_end() {
     needs_capture!();
     let outcome = many(&["processes", "20000"]);
     outcome.expect_code(0);
@@ -112,7 +112,7 @@ fn a_hundred_thousand_mappings() {
 }
 
 #[test]
-fn a_program_that_becomes_itself_three_hundred_times() {
+fn a_program_that_execs_itself_three_hundred_times() {
     needs_capture!();
     let outcome = many(&["execs", "300"]);
     outcome.expect_code(0);

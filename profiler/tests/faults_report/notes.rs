@@ -11,7 +11,7 @@ use super::synthetic::{STACKS, empty, numbered, place};
 use super::{collected, text};
 
 #[test]
-fn what_is_in_no_table_is_told() {
+fn notes_cover_what_tables_omit() {
     let mut made = empty();
     made.tables.recording.folded_faults = [(true, 5, 1_000_000), (false, 1_200, 2_000_000)]
         .map(|(major, faults, time)| FoldedFaults {

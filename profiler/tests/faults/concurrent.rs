@@ -15,7 +15,7 @@ in_each_tier!(
 );
 
 /// Records the oracle `faults/NAME`. A slow recorder may lose faults if it counts them.
-fn crowd(tier: Tier, name: &str, arguments: &[&str]) -> Option<Run> {
+fn record_oracle(tier: Tier, name: &str, arguments: &[&str]) -> Option<Run> {
     let mut run = record(tier, &Oracle::c(&format!("faults/{name}")), arguments)?;
     run.may_lose = is_slow();
     for account in &run.accounts {
@@ -37,7 +37,7 @@ fn expect_few_lost(account: &Account) {
 
 fn eight_fault_while_one_maps_and_unmaps(tier: Tier) {
     let folder = scratch();
-    let Some(run) = crowd(tier, "mapping", &[folder.path().to_str().unwrap()]) else {
+    let Some(run) = record_oracle(tier, "mapping", &[folder.path().to_str().unwrap()]) else {
         return;
     };
     assert_eq!(run.said.phases.len(), 9);
@@ -66,7 +66,7 @@ fn files_only_while_one_maps_and_unmaps(tier: Tier) {
 
 /// Expects every fault of four threads, in order.
 fn a_storm(tier: Tier) {
-    crowd(tier, "storm", &["4", "10000"]);
+    record_oracle(tier, "storm", &["4", "10000"]);
 }
 
 /// Expects the account of 400,000 faults to close, or of 100,000 under emulation.

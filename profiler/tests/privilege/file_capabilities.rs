@@ -62,7 +62,7 @@ fn a_user_records_without_root() {
 
 /// The privileged helper drops all other capabilities of the file, and the recorder drops all of them.
 #[test]
-fn each_half_keeps_what_it_needs_and_no_more() {
+fn each_process_keeps_only_the_capabilities_it_needs() {
     needs_capture!();
     let Some(user) =
         User::with("cap_bpf,cap_perfmon,cap_sys_admin,cap_sys_ptrace,cap_dac_override,cap_setuid,cap_kill+ep")
@@ -101,16 +101,16 @@ fn each_half_keeps_what_it_needs_and_no_more() {
 }
 
 #[test]
-fn the_doctor_tells_what_each_capability_is_for() {
+fn the_doctor_explains_each_capability() {
     needs_capture!();
     let Some(user) = User::with("cap_bpf,cap_perfmon+ep") else {
         return;
     };
     let output = user.ngmi("doctor").arg("--json").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let row = |name: &str| {
-        let rows = told["rows"].as_array().unwrap();
+        let rows = report["rows"].as_array().unwrap();
         rows.iter()
             .find(|row| row["hook"] == name)
             .unwrap_or_else(|| panic!("no row {name}"))
