@@ -2,19 +2,20 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | exception | the processor's exception: when a fault begins (tiers 1 and 2), and signals, which may end a fault |
+//! | `arch` | the processor's exception: when a fault begins (tiers 1 and 2) |
 //! | handled | `handle_mm_fault`: the attempts, with the mapping at hand (tier 1) |
 //! | completed | the kernel's own count of faults: when one is complete (tiers 2 and 3) |
 //! | known | mappings in which faults occurred recently |
 //! | pages | what was read and mapped around the fault meanwhile, and waits for memory |
+//! | signal | signals, which may end a fault |
 //!
 //! A thread's fault under way is in its [`ThreadState`]; one that begins inside another sets the outer one aside.
 
 mod completed;
-mod exception;
 mod handled;
 mod known;
 mod pages;
+mod signal;
 
 pub use known::KnownVmas;
 
@@ -39,7 +40,7 @@ const TOLD: u32 = !(FAULT_OPEN | FAULT_INSIDE);
 
 /// The faults of the current thread, if it is recorded.
 #[inline(always)]
-fn current_faults() -> Option<*mut ThreadFaults> {
+pub(crate) fn current_faults() -> Option<*mut ThreadFaults> {
     // SAFETY: only an address within the thread's own entry is computed.
     scope::current_thread().map(|state| unsafe { &raw mut (*state).faults })
 }
@@ -69,7 +70,7 @@ fn is_major(fault: &FaultBody) -> bool {
 /// # Safety
 /// `faults` must be the current thread's.
 #[inline(always)]
-unsafe fn begin(faults: *mut ThreadFaults, address: u64, time: u64, flags: u32, error_code: u32) {
+pub(crate) unsafe fn begin(faults: *mut ThreadFaults, address: u64, time: u64, flags: u32, error_code: u32) {
     // SAFETY: by this function's own condition.
     unsafe {
         if is_open(&(*faults).inner) {
@@ -114,7 +115,7 @@ unsafe fn pop(faults: *mut ThreadFaults) {
 /// # Safety
 /// As [`begin`].
 #[inline(always)]
-unsafe fn give_up(faults: *mut ThreadFaults) {
+pub(crate) unsafe fn give_up(faults: *mut ThreadFaults) {
     // SAFETY: by this function's own condition.
     unsafe {
         if is_open(&(*faults).inner) {
@@ -306,4 +307,4 @@ fn same_page(one: u64, other: u64) -> bool {
 /// A fault that began before tracing did.
 const UNWATCHED: u32 = 0;
 /// A fault whose start was seen.
-const STARTED: u32 = FAULT_STARTED;
+pub(crate) const STARTED: u32 = FAULT_STARTED;

@@ -15,35 +15,22 @@ use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
 use aya_ebpf::helpers::{bpf_get_current_task_btf, bpf_get_smp_processor_id, bpf_task_pt_regs};
 use profiler_common::config::MISSING;
 use profiler_common::stack::UserRegs;
-use profiler_common::switch::CALL_I386;
 use profiler_common::task::COMM_LEN;
-use profiler_common::unwind::link_of_bx;
 
 pub use disk::{Bio, Pages, Request};
 pub use memory::{Folio, Mm, RememberedVma, VmaBytes, VmaStruct};
 pub use open::{DEPTH, Dentry, Inode, has_name, is_block_device};
 
+use crate::arch;
 use crate::maps::config;
 
 /// In `preempt_count` (include/linux/preempt.h): non-maskable and hard interrupts, and a soft one that is being served.
 const INTERRUPTED: u32 = 0x00ff_0100;
-/// There are fewer system calls than this.
-const CALLS: u64 = 512;
-/// `TS_COMPAT` of arch/x86/include/asm/thread_info.h: in a system call of the i386 table, whatever the program's own mode is.
-const TS_COMPAT: u32 = 2;
-/// `__X32_SYSCALL_BIT` of arch/x86/include/uapi/asm/unistd.h: x32 uses the x86-64 table, except for calls from 512 on.
-const X32: u64 = 1 << 30;
 
 /// `PF_KTHREAD` of include/linux/sched.h: a kernel thread, which has no user registers.
 const PF_KTHREAD: u32 = 0x0020_0000;
 /// `TASK_DEAD` of include/linux/sched.h: the task is switched out for the last time.
 const TASK_DEAD: u32 = 0x80;
-
-/// `execve` and `execveat` of arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl.
-const SYS_EXECVE: u32 = 59;
-const SYS_EXECVEAT: u32 = 322;
-const I386_EXECVE: u32 = 11 | CALL_I386;
-const I386_EXECVEAT: u32 = 358 | CALL_I386;
 
 /// `SUID_DUMP_USER` of include/linux/sched/coredump.h; from 7.2 on `TASK_DUMPABLE_OWNER`.
 const DUMPABLE_BY_OWNER: u32 = 1;
@@ -200,36 +187,22 @@ impl Task {
     }
 
     /// Number of the system call that the task is in, with [`CALL_I386`] where it applies. Also `None` in a call that only x32 has.
+    ///
+    /// [`CALL_I386`]: profiler_common::switch::CALL_I386
     #[inline(always)]
     pub fn call(self) -> Option<u32> {
         if self.is_kernel_thread() {
             return None;
         }
-        let regs = self.pt_regs();
         // SAFETY: the verifier knows the helper's result as a pt_regs.
-        let number = unsafe { core::ptr::read_volatile(&raw const (*regs).orig_rax) };
-        let is_i386 = load::<u32>(self.0, config!(task_status))? & TS_COMPAT != 0;
-        let (number, table) = if is_i386 {
-            (number, CALL_I386)
-        } else {
-            (number & !X32, 0)
-        };
-        // An exception or an interrupt stores a negative number there.
-        (number < CALLS).then_some(number as u32 | table)
+        unsafe { arch::call(self.pt_regs(), || load(self.0, config!(task_status))) }
     }
 
     /// First argument of the system call.
     #[inline(always)]
     pub fn first_argument(self, call: u32) -> u64 {
-        let regs = self.pt_regs();
         // SAFETY: as above.
-        unsafe {
-            if call & CALL_I386 == 0 {
-                core::ptr::read_volatile(&raw const (*regs).rdi)
-            } else {
-                core::ptr::read_volatile(&raw const (*regs).rbx)
-            }
-        }
+        unsafe { arch::first_argument(self.pt_regs(), call) }
     }
 
     /// Writes the first arguments of the system call.
@@ -238,19 +211,8 @@ impl Task {
     /// `to` must be writable.
     #[inline(always)]
     pub unsafe fn arguments(self, call: u32, to: *mut [u64; 3]) {
-        let regs = self.pt_regs();
-        let to = to.cast::<u64>();
         // SAFETY: as above, and by this function's own condition.
-        unsafe {
-            to.write(self.first_argument(call));
-            if call & CALL_I386 == 0 {
-                to.add(1).write(core::ptr::read_volatile(&raw const (*regs).rsi));
-                to.add(2).write(core::ptr::read_volatile(&raw const (*regs).rdx));
-            } else {
-                to.add(1).write(core::ptr::read_volatile(&raw const (*regs).rcx));
-                to.add(2).write(core::ptr::read_volatile(&raw const (*regs).rdx));
-            }
-        }
+        unsafe { arch::arguments(self.pt_regs(), call, to) }
     }
 
     /// It is switched out although it could continue to run.
@@ -307,17 +269,14 @@ impl Task {
     #[inline(always)]
     pub fn user_regs(self) -> UserRegs {
         // SAFETY: the verifier knows the helper's result as a pt_regs.
-        unsafe { regs_of(self.pt_regs()) }
+        unsafe { arch::regs_of(self.pt_regs()) }
     }
 
     /// The task entered the kernel to execute another program: from some point on its user stack no longer exists, while its
     /// registers still say where it was.
     #[inline(always)]
     pub fn executes(self) -> bool {
-        matches!(
-            self.call(),
-            Some(SYS_EXECVE | SYS_EXECVEAT | I386_EXECVE | I386_EXECVEAT)
-        )
+        self.call().is_some_and(arch::is_exec)
     }
 
     #[inline(always)]
@@ -325,33 +284,6 @@ impl Task {
         // SAFETY: a typed pointer to a task is all that the helper requires.
         unsafe { bpf_task_pt_regs(self.0.cast_mut().cast()) as *const pt_regs }
     }
-}
-
-/// The registers of a `pt_regs` that unwinding needs.
-///
-/// # Safety
-/// The verifier must know `regs` as a pt_regs or as the context that starts with one.
-#[inline(always)]
-pub unsafe fn regs_of(regs: *const pt_regs) -> UserRegs {
-    // SAFETY: by this function's own condition.
-    unsafe {
-        UserRegs {
-            ip: core::ptr::read_volatile(&raw const (*regs).rip),
-            sp: core::ptr::read_volatile(&raw const (*regs).rsp),
-            fp: core::ptr::read_volatile(&raw const (*regs).rbp),
-            lr: link_of_bx(core::ptr::read_volatile(&raw const (*regs).rbx)),
-        }
-    }
-}
-
-/// Whether the CPU was in user mode: the code segment's privilege level.
-///
-/// # Safety
-/// As [`regs_of`].
-#[inline(always)]
-pub unsafe fn in_user_mode(regs: *const pt_regs) -> bool {
-    // SAFETY: by this function's own condition.
-    unsafe { core::ptr::read_volatile(&raw const (*regs).cs) & 3 != 0 }
 }
 
 impl Binprm {

@@ -10,6 +10,7 @@
 //! | lookup | what covers an address: its range of code, its row |
 //! | intern | sends each distinct stack once |
 //! | stack | the stacks of an event: walked, and copied where the walk ends early |
+//! | arch | what depends on the processor: registers, system calls, exceptions |
 //! | kernel | every kernel struct field that is read |
 //! | emit | the only place that submits a record or counts a loss |
 //! | maps | every map and the configuration |
@@ -19,6 +20,7 @@
 #![feature(core_intrinsics)]
 #![allow(internal_features)]
 
+mod arch;
 mod block;
 mod emit;
 mod fault;

@@ -16,9 +16,9 @@ use profiler_common::stack::{
 use profiler_common::unwind::WalkEnd;
 
 use crate::emit::{self, At, lose};
-use crate::kernel::{self, Task};
+use crate::kernel::Task;
 use crate::maps::{config, volatile};
-use crate::{intern, walk};
+use crate::{arch, intern, walk};
 
 const PAGE: u64 = 4096;
 /// A stack's top is plausible if it is at most this far away: the largest stack size in common use.
@@ -58,7 +58,7 @@ pub struct Captured {
 pub fn place(ctx: &PerfEventContext, task: Task) -> Place {
     let regs = ctx.as_ptr().cast_const().cast::<pt_regs>();
     // SAFETY: a perf event's context starts with the interrupted registers.
-    let (in_user_mode, regs) = unsafe { (kernel::in_user_mode(regs), kernel::regs_of(regs)) };
+    let (in_user_mode, regs) = unsafe { (arch::in_user_mode(regs), arch::regs_of(regs)) };
     if in_user_mode {
         return Place {
             regs,

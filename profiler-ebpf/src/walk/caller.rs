@@ -7,13 +7,13 @@ use profiler_common::call::step_by_guess;
 use profiler_common::last_walk::{OPAQUE, STEP_OF_FRAME_POINTER, step_of_row};
 use profiler_common::space::{FRAME_POINTERS, TABLE};
 use profiler_common::stack::UserRegs;
-use profiler_common::unwind::{Arch, By, Cfa, WalkEnd, step, step_by_frame_pointer};
+use profiler_common::unwind::{By, Cfa, WalkEnd, step, step_by_frame_pointer};
 
 use super::Walk;
+use crate::arch::ARCH;
 use crate::lookup;
 use crate::maps::WALKS;
 
-const ARCH: Arch = Arch::X86_64;
 /// Frames outward of the leaf that a walk without frame pointers must have seen before it assumes that their chain ended.
 const CHAIN: u32 = 2;
 

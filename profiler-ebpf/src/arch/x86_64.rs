@@ -1,0 +1,118 @@
+//! x86-64: the registers in `struct pt_regs`, and system calls by the tables of 64-bit programs, i386 and x32.
+
+mod exception;
+
+use aya_ebpf::bindings::pt_regs;
+use profiler_common::stack::UserRegs;
+use profiler_common::switch::CALL_I386;
+use profiler_common::unwind::{Arch, link_of_bx};
+
+/// The processor whose stacks are walked.
+pub const ARCH: Arch = Arch::X86_64;
+
+/// There are fewer system calls than this.
+const CALLS: u64 = 512;
+/// `TS_COMPAT` of arch/x86/include/asm/thread_info.h: in a system call of the i386 table, whatever the program's own mode is.
+const TS_COMPAT: u32 = 2;
+/// `__X32_SYSCALL_BIT` of arch/x86/include/uapi/asm/unistd.h: x32 uses the x86-64 table, except for calls from 512 on.
+const X32: u64 = 1 << 30;
+
+/// `execve` and `execveat` of arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl.
+const SYS_EXECVE: u32 = 59;
+const SYS_EXECVEAT: u32 = 322;
+const I386_EXECVE: u32 = 11 | CALL_I386;
+const I386_EXECVEAT: u32 = 358 | CALL_I386;
+
+/// Reads a register.
+macro_rules! register {
+    ($regs:expr, $name:ident) => {
+        core::ptr::read_volatile(&raw const (*$regs).$name)
+    };
+}
+
+/// The registers of a `pt_regs` that unwinding needs.
+///
+/// # Safety
+/// The verifier must know `regs` as a pt_regs or as the context that starts with one.
+#[inline(always)]
+pub unsafe fn regs_of(regs: *const pt_regs) -> UserRegs {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        UserRegs {
+            ip: register!(regs, rip),
+            sp: register!(regs, rsp),
+            fp: register!(regs, rbp),
+            lr: link_of_bx(register!(regs, rbx)),
+        }
+    }
+}
+
+/// Whether the CPU was in user mode: the code segment's privilege level.
+///
+/// # Safety
+/// As [`regs_of`].
+#[inline(always)]
+pub unsafe fn in_user_mode(regs: *const pt_regs) -> bool {
+    // SAFETY: by this function's own condition.
+    unsafe { register!(regs, cs) & 3 != 0 }
+}
+
+/// Number of the system call that a task with these registers is in, with [`CALL_I386`] where it applies; `status`: its
+/// `thread_info.status`.
+///
+/// # Safety
+/// As [`regs_of`].
+#[inline(always)]
+pub unsafe fn call(regs: *const pt_regs, status: impl FnOnce() -> Option<u32>) -> Option<u32> {
+    // SAFETY: by this function's own condition.
+    let number = unsafe { register!(regs, orig_rax) };
+    let is_i386 = status()? & TS_COMPAT != 0;
+    let (number, table) = if is_i386 {
+        (number, CALL_I386)
+    } else {
+        (number & !X32, 0)
+    };
+    // An exception or an interrupt stores a negative number there.
+    (number < CALLS).then_some(number as u32 | table)
+}
+
+/// First argument of the system call.
+///
+/// # Safety
+/// As [`regs_of`].
+#[inline(always)]
+pub unsafe fn first_argument(regs: *const pt_regs, call: u32) -> u64 {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        if call & CALL_I386 == 0 {
+            register!(regs, rdi)
+        } else {
+            register!(regs, rbx)
+        }
+    }
+}
+
+/// Writes the first arguments of the system call.
+///
+/// # Safety
+/// As [`regs_of`]; and `to` must be writable.
+#[inline(always)]
+pub unsafe fn arguments(regs: *const pt_regs, call: u32, to: *mut [u64; 3]) {
+    let to = to.cast::<u64>();
+    // SAFETY: by this function's own condition.
+    unsafe {
+        to.write(first_argument(regs, call));
+        if call & CALL_I386 == 0 {
+            to.add(1).write(register!(regs, rsi));
+        } else {
+            to.add(1).write(register!(regs, rcx));
+        }
+        to.add(2).write(register!(regs, rdx));
+    }
+}
+
+/// Whether the system call executes another program.
+#[inline(always)]
+pub fn is_exec(call: u32) -> bool {
+    matches!(call, SYS_EXECVE | SYS_EXECVEAT | I386_EXECVE | I386_EXECVEAT)
+}
