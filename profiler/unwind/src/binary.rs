@@ -3,14 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use framehop::x86_64::UnwinderX86_64;
 use framehop::{Module as HopModule, ModuleSectionInfo, Unwinder as _};
 use profiler_common::call::is_call;
-use profiler_common::unwind;
 use rustc_hash::FxHashMap;
-use symbols::elf::{Arch, ElfBytes, ElfFile, Section};
+use symbols::elf::{ElfBytes, ElfFile, Section};
 
 use super::Binaries;
+use super::arch;
 use super::cfi::Cfi;
 use super::table::last_calls;
 use base::addr::{FileOffset, Svma};
@@ -105,7 +104,7 @@ impl Binary {
     /// Whether a call instruction ends at this address. `None`: the code is unknown.
     pub fn follows_call(&self, svma: Svma) -> Option<bool> {
         let code = self.code(Svma(svma.0.checked_sub(8)?))?;
-        Some(is_call(unwind::Arch::X86_64, code))
+        Some(is_call(arch::ARCH, code))
     }
 
     /// Eight bytes of code.
@@ -128,7 +127,7 @@ pub struct Modules<'b> {
     opened: Vec<Binary>,
     /// Modules from the log, for files that can't be opened.
     noted: FxHashMap<String, Vec<event::Module>>,
-    pub(super) hop: UnwinderX86_64<ElfBytes>,
+    pub(super) hop: arch::Unwinder<ElfBytes>,
 }
 
 impl<'b> Modules<'b> {
@@ -139,7 +138,7 @@ impl<'b> Modules<'b> {
             known: Vec::new(),
             opened: Vec::new(),
             noted: FxHashMap::default(),
-            hop: UnwinderX86_64::new(),
+            hop: arch::Unwinder::new(),
         }
     }
 
@@ -236,7 +235,7 @@ impl<'b> Modules<'b> {
             })
             .collect();
         let entry = elf.entry();
-        let native = elf.arch() == Arch::X86_64;
+        let native = elf.arch() == arch::ELF;
         // The address keeps its lowest bits, which the rule of the procedure linkage table depends
         // on.
         let binary = Binary {

@@ -1,10 +1,10 @@
 //! Steps by a file's unwind information, both those that framehop supports and those that it does
 //! not.
 
-use framehop::x86_64::UnwindRegsX86_64;
 use framehop::{FrameAddress, Unwinder as _};
 
 use super::TruncationReason;
+use super::arch;
 use super::binary::BinaryId;
 use super::cfi::{Context, Registers, Saved};
 use super::copy::Missing;
@@ -32,7 +32,7 @@ impl Walker<'_> {
             _ => FrameAddress::from_instruction_pointer(address),
         };
         let cache = &mut self.caches[usize::try_from((address >> 3) % CACHES).unwrap_or(0)];
-        let mut regs = UnwindRegsX86_64::new(address, registers.sp, registers.fp);
+        let mut regs = arch::frame_registers(address, registers);
         let mut missing = None;
         let mut zero = false;
         let mut read = |at| {

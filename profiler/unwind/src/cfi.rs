@@ -4,10 +4,12 @@
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, Evaluation, EvaluationResult, FrameDescriptionEntry,
     LittleEndian, Location, ParsedEhFrameHdr, Register, RegisterRule, UnwindContext, UnwindSection as _,
-    UnwindTableRow, Value, X86_64,
+    UnwindTableRow, Value,
 };
 use profiler_common::stack::UserRegs;
 use symbols::elf::{ElfFile, Section};
+
+use crate::arch;
 
 type Slice<'b> = EndianSlice<'b, LittleEndian>;
 type Fde<'b> = FrameDescriptionEntry<Slice<'b>>;
@@ -168,7 +170,7 @@ impl Cfi {
         }
         let row = fde.unwind_info_for_address(&self.eh_frame(), &self.bases, context, svma);
         let Ok(row) = row else { return Rule::Unsupported };
-        match row.register(X86_64::RA) {
+        match row.register(arch::RA) {
             None | Some(RegisterRule::Undefined) => Rule::Outermost,
             Some(RegisterRule::Offset(-8)) if is_ordinary(row) => Rule::Ordinary,
             _ => Rule::Special,
@@ -193,9 +195,9 @@ impl Cfi {
             return Ok(None);
         };
         let mut get = |register| match register {
-            X86_64::RA => Some(registers.ip),
-            X86_64::RSP => Some(registers.sp),
-            X86_64::RBP => Some(registers.fp),
+            arch::RA => Some(registers.ip),
+            arch::SP => Some(registers.sp),
+            arch::FP => Some(registers.fp),
             other => find(other),
         };
         let mut machine = Machine {
@@ -211,11 +213,11 @@ impl Cfi {
             CfaRule::Expression(expression) => machine.evaluate(expression, None)?,
         };
         let Some(cfa) = cfa else { return Ok(None) };
-        let Some(ip) = machine.register(row.register(X86_64::RA).as_ref(), cfa, registers.ip)? else {
+        let Some(ip) = machine.register(row.register(arch::RA).as_ref(), cfa, registers.ip)? else {
             return Ok(None);
         };
         let fp = machine
-            .register(row.register(X86_64::RBP).as_ref(), cfa, registers.fp)?
+            .register(row.register(arch::FP).as_ref(), cfa, registers.fp)?
             .unwrap_or(registers.fp);
         Ok(Some(Registers { ip, sp: cfa, fp }))
     }
@@ -250,15 +252,15 @@ fn is_ordinary(row: &Row) -> bool {
     let CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else {
         return false;
     };
-    let fp = match row.register(X86_64::RBP) {
+    let fp = match row.register(arch::FP) {
         None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => None,
         Some(RegisterRule::Offset(at)) => Some(at),
         _ => return false,
     };
     let fits = |offset: i64| offset % 8 == 0 && i16::try_from(offset / 8).is_ok();
     match register {
-        X86_64::RSP => offset > 0 && fits(offset) && fp.is_none_or(|at| fits(offset.saturating_add(at))),
-        X86_64::RBP => offset == 16 && fp == Some(-16),
+        arch::SP => offset > 0 && fits(offset) && fp.is_none_or(|at| fits(offset.saturating_add(at))),
+        arch::FP => offset == 16 && fp == Some(-16),
         _ => false,
     }
 }

@@ -2,16 +2,13 @@
 
 use profiler_common::stack::FLAG_STACK_CUT;
 
+use crate::arch::RED_ZONE;
 use base::event::Stacks;
-
-/// Size of the area below the stack pointer that belongs to a function (System V ABI of x86-64). A
-/// copy starts above it.
-const RED_ZONE: u64 = 128;
 
 /// Why a word is not in the copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
-    /// It is on the same stack beyond the copied part: above it, or in the red zone below.
+    /// It is on the same stack beyond the copied part: above it, or in the red zone below, where a copy does not start.
     NotCopied,
     /// It is elsewhere.
     Elsewhere,

@@ -5,6 +5,7 @@
 //! why a stack ends where it does. All processes share one set of modules: each module has a unique
 //! address range, independent of the processes.
 
+mod arch;
 mod binary;
 mod by_rules;
 mod cfi;

@@ -2,6 +2,7 @@
 //! tables.
 
 use super::TruncationReason;
+use super::arch::SIGNAL_FRAME;
 use super::binary::BinaryId;
 use super::cfi::Registers;
 use super::copy::{Missing, StackCopy};
@@ -29,12 +30,18 @@ pub struct Trail<'s> {
     pub chained: bool,
 }
 
-/// The kernel saved the interrupted registers in the `ucontext` at the stack pointer
-/// (arch/x86/kernel/signal.c, `struct rt_sigframe`).
+/// Where the kernel saves the interrupted registers when it delivers a signal, in bytes above the stack pointer.
+pub struct SignalFrame {
+    pub ip: u64,
+    pub sp: u64,
+    pub fp: u64,
+}
+
+/// The kernel saved the interrupted registers in the `ucontext` at the stack pointer.
 pub fn by_signal_frame(trail: &mut Trail<'_>, registers: Registers) -> WalkStep {
     let read = |offset| trail.copy.read(registers.sp.wrapping_add(offset));
     // Registers saved before the signal do not belong to the interrupted function.
-    match (read(168), read(160), read(120)) {
+    match (read(SIGNAL_FRAME.ip), read(SIGNAL_FRAME.sp), read(SIGNAL_FRAME.fp)) {
         (Ok(ip), Ok(sp), Ok(fp)) => {
             trail.passed.clear();
             WalkStep::To {

@@ -3,14 +3,13 @@
 
 use std::cell::RefCell;
 
-use framehop::x86_64::CacheX86_64;
 use profiler_common::call::step_by_guess;
 use profiler_common::stack::INTERRUPTED;
 use profiler_common::stack::{FLAG_CALLER, FLAG_CHECK, FLAG_STACK_UNREADABLE, FLAG_USER_REGS};
-use profiler_common::unwind::Arch;
 use rustc_hash::FxHashMap;
 
 use super::TruncationReason;
+use super::arch;
 use super::binary::{Binary, BinaryId, Content, Modules};
 use super::cfi::{Context, Registers, Rule};
 use super::copy::StackCopy;
@@ -69,7 +68,7 @@ pub struct Walk {
 pub struct Walker<'b> {
     /// The files of the modules.
     pub modules: Modules<'b>,
-    pub(super) caches: Vec<CacheX86_64>,
+    pub(super) caches: Vec<arch::Cache>,
     rules: FxHashMap<(BinaryId, Svma), Rule>,
     pub(super) context: Context,
 }
@@ -94,7 +93,7 @@ impl<'b> Walker<'b> {
     pub fn new(modules: Modules<'b>) -> Self {
         Self {
             modules,
-            caches: (0..CACHES).map(|_| CacheX86_64::new()).collect(),
+            caches: (0..CACHES).map(|_| arch::Cache::new()).collect(),
             rules: FxHashMap::default(),
             context: Context::new(),
         }
@@ -310,7 +309,7 @@ impl<'b> Walker<'b> {
     ) -> Option<WalkStep> {
         let (copy, this) = (trail.copy, RefCell::new(self));
         let read = |at| copy.read(at).ok().or_else(|| this.borrow_mut().code(mapped, at));
-        let (caller, _) = step_by_guess(Arch::X86_64, &registers.into(), leaf, read).ok()?;
+        let (caller, _) = step_by_guess(arch::ARCH, &registers.into(), leaf, read).ok()?;
         let (_, executable) = this.into_inner().place(mapped, caller.ip, true);
         if !executable {
             return None;
