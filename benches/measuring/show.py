@@ -52,7 +52,7 @@ def markdown(results):
     parts = []
     for name, result in results.items():
         machine = result["machine"]
-        parts.append(f"**{name}** — {result['title']}. {result['rounds']} rounds on {machine['date']}, kernel {machine['kernel']}, "
+        parts.append(f"**{name}** — {result['title']}.\n{result['rounds']} rounds on {machine['date']}, kernel {machine['kernel']}, "
                      f"{machine['cpus']} CPUs, load before {machine['load']:.1f}, {machine['ngmi']}.\n")
         parts.append("| | wall s | slowdown (min–max) | CPU s | data MiB | ready s | RSS MiB | lost | complete |")
         parts.append("|---|---|---|---|---|---|---|---|---|")
