@@ -1,4 +1,4 @@
-//! Metrics of a recording, shared by budgets, comparisons and repeated runs. Each is defined once, here and in docs/glossary.md.
+//! Metrics of a recording, shared by budgets, comparisons and repeated runs. Each is defined once, here and in docs/check.md.
 
 mod gather;
 mod known;
