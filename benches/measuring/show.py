@@ -47,22 +47,27 @@ def text(name, result):
     return "\n".join(lines)
 
 
+def bare(result):
+    """The wall time without a recorder."""
+    row = next(row for row in result["rows"] if "cpu_s" not in row)
+    low, high = row["wall_spread_s"]
+    return f"Bare: {row['wall_s']:.2f} s ({low:.2f}–{high:.2f})."
+
+
 def markdown(results):
     """The tables of docs/measurements.md between its markers."""
     parts = []
     for name, result in results.items():
         machine = result["machine"]
         parts.append(f"**{name}** — {result['title']}.\n{result['rounds']} rounds on {machine['date']}, kernel {machine['kernel']}, "
-                     f"{machine['cpus']} CPUs, load before {machine['load']:.1f}, {machine['ngmi']}.\n")
-        parts.append("| | wall s | slowdown (min–max) | CPU s | data MiB | ready s | RSS MiB | lost | complete |")
-        parts.append("|---|---|---|---|---|---|---|---|---|")
+                     f"{machine['cpus']} CPUs, load before {machine['load']:.1f}, {machine['ngmi']}. {bare(result)}\n")
+        parts.append("| | slowdown (min–max) | CPU s | data MiB | ready s | RSS MiB | lost | complete |")
+        parts.append("|---|---|---|---|---|---|---|---|")
         for row in result["rows"]:
-            middle, low, high = row["slowdown"]
             if "cpu_s" not in row:
-                low, high = row["wall_spread_s"]
-                parts.append(f"| bare | {row['wall_s']:.2f} ({low:.2f}–{high:.2f}) | 1 | | | | | | |")
                 continue
-            parts.append(f"| {row['tool']} | {row['wall_s']:.2f} | {middle:.2f} ({low:.2f}–{high:.2f}) | {row['cpu_s']:.2f} | {size(row['data_mib'])} "
+            middle, low, high = row["slowdown"]
+            parts.append(f"| {row['tool']} | {middle:.2f} ({low:.2f}–{high:.2f}) | {row['cpu_s']:.2f} | {size(row['data_mib'])} "
                          f"| {ready(row)} | {row['memory_mib']:.0f} | {lost(row)} | {complete(row)} |")
         parts += [f"\n{tool} failed: {why.splitlines()[0]}" for tool, why in result["failed"].items()]
         parts.append("")
