@@ -20,7 +20,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use profiler::addr::Avma;
+use profiler::capture::files::open_mapped;
 use profiler::capture::maps::{self, AddressSpace, BuildIds, Way, Which};
+use profiler::capture::rights::Rights;
 use profiler::event::Mapping;
 use symbols::elf::ElfFile;
 
@@ -105,8 +107,10 @@ impl Drop for Firefox {
     }
 }
 
-fn build_id(file: File) -> Vec<u8> {
-    ElfFile::open(file).map_or(Vec::new(), |elf| elf.build_id().to_vec())
+fn build_id(mapping: &Mapping) -> Vec<u8> {
+    let file = Rights::own().and_then(|own| open_mapped(mapping, &own));
+    let elf = file.ok().and_then(|file| ElfFile::open(file).ok());
+    elf.map_or(Vec::new(), |elf| elf.build_id().to_vec())
 }
 
 fn open(pid: u32, way: Way, build_ids: BuildIds<'_>) -> Box<dyn AddressSpace + '_> {

@@ -63,7 +63,7 @@ pub(super) fn named(mapping: &Mapping, problem: Option<String>) -> Mapped {
 
 /// Opens the file through the mapping itself, which is the right file even if its name is gone or has been reused; or by its name below the process's root folder,
 /// or (if the process is gone) below ours.
-pub(super) fn open_mapped(mapping: &Mapping, reader: &Rights) -> io::Result<File> {
+pub fn open_mapped(mapping: &Mapping, reader: &Rights) -> io::Result<File> {
     let opening = Opening {
         id: mapping.file,
         process: Rights::of_process(mapping.at.pid).ok(),

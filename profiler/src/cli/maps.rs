@@ -4,7 +4,6 @@ mod json;
 mod lookup;
 mod table;
 
-use std::fs::File;
 use std::io;
 use std::process::ExitCode;
 
@@ -14,6 +13,7 @@ use symbols::elf::ElfFile;
 
 use super::args::{Maps, Way as Asked};
 use crate::addr::Avma;
+use crate::capture::files::open_mapped;
 use crate::capture::maps::{self, BuildIds, Way, Which};
 use crate::capture::rights::Rights;
 use crate::event::Mapping;
@@ -63,8 +63,10 @@ fn list(args: &Maps, way: Way, mappings: &[Mapping]) -> Result<()> {
 }
 
 /// The build id of a file; empty if it is not an ELF file or has none.
-fn build_id(file: File) -> Vec<u8> {
-    ElfFile::open(file).map_or(Vec::new(), |elf| elf.build_id().to_vec())
+fn build_id(mapping: &Mapping) -> Vec<u8> {
+    let file = Rights::own().and_then(|own| open_mapped(mapping, &own));
+    let elf = file.ok().and_then(|file| ElfFile::open(file).ok());
+    elf.map_or(Vec::new(), |elf| elf.build_id().to_vec())
 }
 
 /// The name of a way to read mappings, as in the kernel's documentation.

@@ -40,8 +40,8 @@ pub enum Which {
     Executable,
 }
 
-/// Reads the build id of an ELF file; empty if there is none.
-pub type BuildIdReader = dyn Fn(File) -> Vec<u8>;
+/// Reads the build id of the file of a mapping, whose [`At`] has its process; empty if there is none.
+pub type BuildIdReader = dyn Fn(&Mapping) -> Vec<u8>;
 
 /// Where build ids come from.
 #[derive(Clone, Copy)]

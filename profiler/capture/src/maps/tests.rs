@@ -9,9 +9,16 @@ use proptest::prelude::*;
 use symbols::elf::ElfFile;
 
 use super::*;
+use crate::files::open_mapped;
+use crate::rights::Rights;
 
 fn elf_build_id(file: File) -> Vec<u8> {
     ElfFile::open(file).map_or(Vec::new(), |elf| elf.build_id().to_vec())
+}
+
+fn build_id(mapping: &Mapping) -> Vec<u8> {
+    let file = Rights::own().and_then(|own| open_mapped(mapping, &own));
+    file.map(elf_build_id).unwrap_or_default()
 }
 
 /// Both ways, or `None` if the kernel has only one.
@@ -20,7 +27,7 @@ fn both(pid: u32) -> Option<[Box<dyn AddressSpace>; 2]> {
         println!("skipped: no PROCMAP_QUERY before kernel 6.11");
         return None;
     }
-    let open = |way| open(pid, Some(way), BuildIds::Read(&elf_build_id)).unwrap();
+    let open = |way| open(pid, Some(way), BuildIds::Read(&build_id)).unwrap();
     Some([open(Way::Query), open(Way::Text)])
 }
 

@@ -5,8 +5,6 @@ use std::io::{self, BufRead, BufReader, Read as _, Seek, SeekFrom};
 use rustc_hash::FxHashMap;
 
 use super::{AddressSpace, BuildIdReader, BuildIds, NAME_LIMIT, Way, Which, flags, is_wanted};
-use crate::files::open_mapped;
-use crate::rights::Rights;
 use base::addr::{Avma, FileOffset};
 use base::event::{At, FileId, Mapping};
 
@@ -65,10 +63,7 @@ impl<'r, F: io::Read + Seek> Text<'r, F> {
     fn with_build_id(&mut self, mut mapping: Mapping) -> Mapping {
         if let Some(read) = self.build_ids.filter(|_| mapping.file.inode != 0) {
             mapping.at.pid = self.pid;
-            let id = self.known.entry(mapping.file).or_insert_with(|| {
-                let file = Rights::own().and_then(|own| open_mapped(&mapping, &own));
-                file.map(read).unwrap_or_default()
-            });
+            let id = self.known.entry(mapping.file).or_insert_with(|| read(&mapping));
             mapping.build_id.clone_from(id);
             mapping.at = At::default();
         }
