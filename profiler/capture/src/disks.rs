@@ -7,8 +7,8 @@ use profiler_common::block::operation;
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
-use super::attach;
 use super::btf::Btf;
+use super::hook;
 use base::event::{Device, DeviceName, HookStatus};
 
 /// Programs on tracepoints of the block layer; each works without the others.
@@ -47,7 +47,7 @@ pub fn programs(asked: BlockMode) -> &'static [&'static str] {
 /// Attaches the hooks.
 pub fn watch(ebpf: &mut Ebpf, types: &Types, asked: BlockMode, status: &mut Vec<HookStatus>) {
     let remedy = "no action needed: the data of this hook is left out (docs/io.md)";
-    status.extend(attach::attach_tracepoints(
+    status.extend(hook::attach_tracepoints(
         ebpf,
         types,
         ("block", programs(asked)),

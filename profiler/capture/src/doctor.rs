@@ -4,11 +4,12 @@ use profiler_common::config::Config;
 
 use super::attach::{self, Nouns};
 use super::btf::{self, Btf};
+use super::checks;
 use super::faults::Faults;
-use super::kallsyms::KernelAddresses;
+use super::hook::row;
 use super::load::{self, Sizes};
 use super::waits::{self, OffCpu};
-use super::{capabilities, machine, maps};
+use super::{capabilities, exact_touch, machine};
 use base::event::HookStatus;
 
 /// The oldest supported kernel: it introduced `bpf_task_pt_regs`.
@@ -33,9 +34,9 @@ pub fn doctor() -> Doctor {
     let contained = namespace.refused.clone();
     rows.extend([namespace, rate(), paranoia()]);
     let tried = try_hooks(&mut rows);
-    let (_, symbols) = kernel_symbols();
-    rows.extend([symbols, mapping_query()]);
-    rows.extend(super::exact_touch::rows());
+    let (_, symbols) = checks::kernel_symbols();
+    rows.extend([symbols, checks::mapping_query()]);
+    rows.extend(exact_touch::rows());
     Doctor {
         rows,
         refused: tried.err().map(|error| format!("{error:#}")).or(contained),
@@ -52,19 +53,19 @@ fn try_hooks(rows: &mut Vec<HookStatus>) -> anyhow::Result<()> {
         "use a kernel built with CONFIG_DEBUG_INFO_BTF",
     ));
     let types = types?;
-    rows.extend(btf::locate(&types, &mut config).into_iter().map(missing_field));
+    rows.extend(btf::locate(&types, &mut config).into_iter().map(checks::missing_field));
     let refused = load::walker_refused(&types);
     config.walk = u32::from(refused.is_none());
     config.faults = Faults::default().mode.number();
     waits::configure(&mut config, OffCpu::default(), &types);
     config.find_vma = u32::from(types.has_function(btf::FIND_VMA));
-    rows.push(walker(refused));
+    rows.push(checks::walker(refused));
     let cpus = machine::cpus()?;
     let ebpf = load::load(&config, Sizes::for_machine(1, 1, 0), &types);
     let reason = ebpf.as_ref().err().map(|error| format!("{error:#}"));
-    rows.push(machine("eBPF maps", reason, super::session::privilege_remedy()));
+    rows.push(machine("eBPF maps", reason, load::privilege_remedy()));
     let mut hooks = attach::attach(
-        ebpf.map_err(|error| error.context(super::session::privilege_remedy()))?,
+        ebpf.map_err(|error| error.context(load::privilege_remedy()))?,
         &cpus,
         Nouns {
             asleep: true,
@@ -82,17 +83,6 @@ fn try_hooks(rows: &mut Vec<HookStatus>) -> anyhow::Result<()> {
 
 fn machine(name: &str, refused: Option<String>, remedy: &str) -> HookStatus {
     row("machine", name, refused, remedy)
-}
-
-/// The row of one check.
-pub fn row(noun: &str, name: &str, refused: Option<String>, remedy: &str) -> HookStatus {
-    let remedy = refused.is_some().then(|| remedy.to_owned());
-    HookStatus {
-        noun: noun.to_owned(),
-        hook: name.to_owned(),
-        refused,
-        remedy,
-    }
 }
 
 fn kernel_version() -> HookStatus {
@@ -175,66 +165,6 @@ fn paranoia() -> HookStatus {
         &format!("kernel.perf_event_paranoid {name} (irrelevant for root)"),
         None,
         "",
-    )
-}
-
-/// Reports a missing field that the programs can do without.
-pub fn missing_field(field: &str) -> HookStatus {
-    let refused = Some("this kernel has no such field".to_owned());
-    row(
-        "task",
-        &format!("kernel field {field}"),
-        refused,
-        "report the kernel version: the field may have another name",
-    )
-}
-
-/// Checks whether user stacks are walked in the kernel.
-pub fn walker(refused: Option<String>) -> HookStatus {
-    row(
-        "sample",
-        "unwind tables in the kernel",
-        refused,
-        "no action needed: stacks are copied and unwound later, as far as the copy reaches",
-    )
-}
-
-/// Checks whether the kernel shows the addresses of its functions.
-pub fn kernel_symbols() -> (Option<KernelAddresses>, HookStatus) {
-    let (kernel, refused) = match KernelAddresses::new() {
-        Ok(Some(kernel)) => (Some(kernel), None),
-        Ok(None) => (
-            None,
-            Some("the kernel hides its addresses, so kernel frames are left out".to_owned()),
-        ),
-        Err(error) => (
-            None,
-            Some(format!("/proc/kallsyms: {error}; kernel frames are left out")),
-        ),
-    };
-    (
-        kernel,
-        row(
-            "sample",
-            "kernel symbols",
-            refused,
-            "run as root, or `sudo sysctl kernel.kptr_restrict=0`",
-        ),
-    )
-}
-
-/// Checks how mappings of running processes are read.
-pub fn mapping_query() -> HookStatus {
-    let refused = match maps::kernel_has_query() {
-        Ok(true) => None,
-        Ok(false) => Some("kernel 6.11 or newer is needed".to_owned()),
-        Err(error) => Some(error.to_string()),
-    };
-    row(
-        "task",
-        "PROCMAP_QUERY",
-        refused,
-        "no action needed: falling back to the text of /proc/PID/maps",
     )
 }
 

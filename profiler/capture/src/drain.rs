@@ -10,15 +10,14 @@ use profiler_common::block::PendingRequest;
 use profiler_common::scope::{ThreadState, Wanted};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::asleep::Unseen;
 use super::attach::Hooks;
 use super::disks::{Disks, Flags};
 use super::early;
-use super::file_capabilities::LeftOut;
 use super::file_names::FileNames;
 use super::files::ReportedFiles;
 use super::fill::Fill;
 use super::kallsyms::KernelAddresses;
+use super::left_out::LeftOut;
 use super::load::Sizes;
 use super::log::Log;
 use super::losses::Losses;
@@ -26,11 +25,12 @@ use super::mappings::{self, Record};
 use super::missed::Missed;
 use super::mounts::Mounts;
 use super::perf_maps::PerfMaps;
+use super::procfs;
+use super::records::{self, Unseen};
 use super::scope::Recorded;
 use super::space::{Change, Code, Spaces};
 use super::tables::UnwindTables;
 use super::threads::{Full, Threads};
-use super::{procfs, records};
 use base::addr::Timestamp;
 use base::event::{Event, Mapping};
 
@@ -314,7 +314,7 @@ impl Drain {
         self.losses.set(Loss::ProgramMissed, self.missed.others());
         self.losses.set(Loss::AroundMissed, self.missed.around());
         if let Some(log) = &mut self.log {
-            self.losses.write(log);
+            log.losses(&mut self.losses);
         }
     }
 

@@ -14,8 +14,9 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 
 use super::debugfs::Debugfs;
+use super::hook::row;
+use super::machine;
 use super::page_cache::page_size;
-use super::{doctor, machine};
 use base::event::{EXACT_TOUCH, HookStatus};
 
 /// The kernel's name of the setting (`mm/memory.c`): bytes that are mapped around a fault at most; one page means
@@ -168,8 +169,8 @@ pub fn rows() -> Vec<HookStatus> {
     let mut rows = Vec::new();
     match recover() {
         Ok(None) => {}
-        Ok(Some(restored)) => rows.push(doctor::row("fault", &restored, None, "")),
-        Err(error) => rows.push(doctor::row(
+        Ok(Some(restored)) => rows.push(row("fault", &restored, None, "")),
+        Err(error) => rows.push(row(
             "fault",
             "setting left by a killed recorder",
             Some(format!("{error:#}")),
@@ -178,7 +179,7 @@ pub fn rows() -> Vec<HookStatus> {
     }
     let asked = Debugfs::open().and_then(|debugfs| debugfs.may_write(SETTING));
     let refused = asked.err().map(|error| why(&error));
-    rows.push(doctor::row(
+    rows.push(row(
         "fault",
         "--exact-touch (fault_around_bytes)",
         refused,

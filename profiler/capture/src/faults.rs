@@ -8,7 +8,7 @@ use aya::{Btf, Ebpf};
 use serde::{Deserialize, Serialize};
 
 use super::ahead;
-use super::attach::{self, hook};
+use super::hook::{self, hook};
 use super::{machine, open_files, perf, preempt};
 use base::event::HookStatus;
 
@@ -174,7 +174,7 @@ fn handled(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], status: &mut Vec<HookStatus
         unload(ebpf, TWINS.as_flattened());
         unload(ebpf, &MORE);
     }
-    status.push(attach::with_remedy(
+    status.push(hook::with_remedy(
         hook("fault", "fentry/fexit handle_mm_fault", ends),
         NEXT_TIER,
     ));
@@ -184,7 +184,7 @@ fn handled(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], status: &mut Vec<HookStatus
             ("huge_exit", "do_huge_pmd_anonymous_page"),
         ] {
             let result = exit(ebpf, name, function, btf);
-            status.push(attach::with_remedy(
+            status.push(hook::with_remedy(
                 hook("fault", &format!("fexit {function}"), result),
                 LEFT_OUT,
             ));
@@ -206,7 +206,7 @@ fn exit(ebpf: &mut Ebpf, name: &str, function: &str, btf: &Btf) -> Result<(), Pr
 }
 
 fn exceptions(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) -> bool {
-    let results = attach::attach_tracepoints(ebpf, btf, ("fault", &EXCEPTIONS), NEXT_TIER);
+    let results = hook::attach_tracepoints(ebpf, btf, ("fault", &EXCEPTIONS), NEXT_TIER);
     let works = results.iter().all(|status| status.refused.is_none());
     status.extend(results);
     if !works {
@@ -217,7 +217,7 @@ fn exceptions(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) -> bool 
 }
 
 fn more(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) {
-    status.extend(attach::attach_tracepoints(ebpf, btf, ("fault", &MORE), LEFT_OUT));
+    status.extend(hook::attach_tracepoints(ebpf, btf, ("fault", &MORE), LEFT_OUT));
 }
 
 /// The programs on the kernel's counts of faults.
@@ -240,14 +240,14 @@ fn completions(ebpf: &mut Ebpf, cpus: &[u32]) -> Result<Vec<(u32, OwnedFd)>, Pro
 
 /// The status of the kernel's counts: they take two descriptors per CPU, which a low limit may not allow.
 fn status_of_counts<T>(opened: &Result<T, ProgramError>, remedy: &str) -> HookStatus {
-    let status = attach::hook_of("fault", COUNTS, opened.as_ref().map(|_| ()));
+    let status = hook::hook_of("fault", COUNTS, opened.as_ref().map(|_| ()));
     match opened {
         Err(ProgramError::IOError(error) | ProgramError::LoadError { io_error: error, .. })
             if open_files::is_reached(error) =>
         {
-            attach::with_remedy(status, &open_files::remedy())
+            hook::with_remedy(status, &open_files::remedy())
         }
-        _ => attach::with_remedy(status, remedy),
+        _ => hook::with_remedy(status, remedy),
     }
 }
 
@@ -256,7 +256,7 @@ pub fn completions_on(ebpf: &Ebpf, cpu: u32) -> io::Result<Vec<(u32, OwnedFd)>> 
     let mut events = Vec::new();
     for (name, count) in COMPLETIONS {
         let event = perf::open_count(count, cpu)?;
-        perf::set_program(event.as_fd(), attach::program_of(ebpf, name)?)?;
+        perf::set_program(event.as_fd(), hook::program_of(ebpf, name)?)?;
         events.push((cpu, event));
     }
     Ok(events)

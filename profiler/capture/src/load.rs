@@ -158,6 +158,15 @@ fn object() -> anyhow::Result<Cow<'static, [u8]>> {
     anyhow::bail!("there is no eBPF object for this CPU architecture yet: use an x86-64 machine")
 }
 
+/// What to do when the kernel does not accept our eBPF object.
+pub fn privilege_remedy() -> &'static str {
+    if nix::unistd::geteuid().is_root() {
+        "this kernel or container forbids eBPF: check kernel lockdown and the container's capabilities"
+    } else {
+        "recording needs root, or the file capabilities of docs/privilege.md: run with sudo"
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -45,6 +45,14 @@ impl Log {
         }
     }
 
+    /// Writes the losses that have changed since the last call.
+    pub fn losses(&mut self, losses: &mut Losses) {
+        for (loss, count) in losses.changed() {
+            let loss = loss as u32;
+            self.event(&Event::Loss { loss, count }, losses);
+        }
+    }
+
     /// Passes the buffered events to the kernel: they then outlive this process.
     pub fn flush(&mut self) {
         if self.failure.is_none()

@@ -4,9 +4,6 @@ use aya::maps::{MapData, PerCpuArray};
 use profiler_common::Loss;
 use profiler_common::loss::LOSS_COUNT;
 
-use super::log::Log;
-use base::event::Event;
-
 /// Counts since the start of the recording.
 #[derive(Debug, Default)]
 pub struct Losses {
@@ -46,21 +43,17 @@ impl Losses {
         self.ours.iter().chain(&self.kernel).sum()
     }
 
-    /// Writes the counts that have changed since the last call.
-    pub fn write(&mut self, log: &mut Log) {
+    /// The counts that have changed since the last call.
+    pub fn changed(&mut self) -> Vec<(Loss, u64)> {
+        let mut changed = Vec::new();
         for loss in Loss::ALL {
             let index = loss as usize;
             let count = self.ours[index] + self.kernel[index];
             if count != self.written[index] {
                 self.written[index] = count;
-                log.event(
-                    &Event::Loss {
-                        loss: loss as u32,
-                        count,
-                    },
-                    self,
-                );
+                changed.push((loss, count));
             }
         }
+        changed
     }
 }

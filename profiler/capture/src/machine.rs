@@ -1,12 +1,6 @@
-//! The machine's properties for the header of the log.
+//! The machine's properties: its kernel, CPUs, memory and settings.
 
 use std::io;
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use super::attach::Hooks;
-use super::terms::{Scope, Terms};
-use base::addr::Timestamp;
-use base::event::Header;
 
 /// The link text of the first pid namespace (`PROC_PID_INIT_INO` of `include/linux/proc_ns.h`).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
@@ -69,32 +63,6 @@ pub fn version(release: &str) -> Option<(u32, u32)> {
 pub fn boot_id() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     id.unwrap_or_default().trim().to_owned()
-}
-
-/// The header of a log that began at `beginning`, a moment ago.
-pub fn header(terms: &Terms, command: Vec<String>, beginning: Timestamp, cpus: &[u32], hooks: &Hooks) -> Header {
-    let (kernel, arch) = kernel();
-    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Header {
-        ngmi_version: env!("CARGO_PKG_VERSION").to_owned(),
-        command,
-        start: beginning,
-        start_unix_ms: u64::try_from(unix.as_millis()).unwrap_or(u64::MAX),
-        kernel,
-        arch,
-        boot_id: boot_id(),
-        cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX),
-        sample_hz: terms.sample_hz,
-        sample_event: hooks.clock.name().to_owned(),
-        stack_copy: terms.stack_copy,
-        scope: match terms.scope {
-            Scope::Command => "command",
-            Scope::Pids(_) => "pids",
-            Scope::System => "system",
-        }
-        .to_owned(),
-        hooks: hooks.status.clone(),
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Converts ring records to events. Both sides are ours, yet every length in a record is checked.
 
 mod block;
+mod fields;
 mod switch;
 
 use std::borrow::Cow;
@@ -8,17 +9,17 @@ use std::borrow::Cow;
 use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, FAULT_STARTED, FaultHead, ReadRun};
 use profiler_common::sample::SampleHead;
 use profiler_common::stack::StackHead;
-use profiler_common::{RecordHeader, fault, stack, task};
-use zerocopy::{FromBytes, Immutable, KnownLayout};
+use profiler_common::{RecordHeader, fault, task};
 
+use self::fields::{at, file, name, read, stacks};
 use super::kallsyms::KernelAddresses;
 pub use block::request_of;
-pub use switch::{call_of, file_name, wait_of};
+pub use switch::{Unseen, file_name, wait_of};
 
 use base::addr::{Avma, FileOffset, KernelOffset, Timestamp};
 use base::event::{
-    At, Attempts, Event, Fault, FaultFile, FaultVma, FileId, KernelStack, MAX_ORDER, PagesRead, Sample, Stacks,
-    TaskExec, TaskExit, TaskNew, UserStack,
+    At, Attempts, Event, Fault, FaultFile, FaultVma, KernelStack, MAX_ORDER, PagesRead, Sample, TaskExec, TaskExit,
+    TaskNew, UserStack,
 };
 
 /// The address space that a fork or an exec created.
@@ -178,17 +179,6 @@ fn sample(record: &[u8]) -> Option<Sample<'_>> {
     })
 }
 
-/// The stacks of a record; `rest` is what follows the record's head.
-fn stacks<'a>(stacks: &stack::Stacks, rest: &'a [u8]) -> Option<Stacks<'a>> {
-    Some(Stacks {
-        flags: stacks.flags,
-        user: stacks.user,
-        kernel: stacks.kernel,
-        regs: stacks.regs,
-        copy: Cow::Borrowed(rest.get(..stacks.copied as usize)?),
-    })
-}
-
 fn fault(record: &[u8]) -> Option<Fault<'_>> {
     let head = read::<FaultHead>(record)?;
     let body = &head.body;
@@ -242,37 +232,10 @@ pub fn read_run(at: At, run: &ReadRun) -> PagesRead {
     }
 }
 
-/// A file from the kernel's device number (major << 20 | minor), inode and generation.
-fn file(inode: u64, device: u32, generation: u32) -> FileId {
-    FileId {
-        major: device >> 20,
-        minor: device & 0xf_ffff,
-        inode,
-        generation,
-    }
-}
-
-fn read<T: FromBytes + KnownLayout + Immutable>(record: &[u8]) -> Option<T> {
-    T::read_from_prefix(record).ok().map(|(record, _)| record)
-}
-
-fn at(header: &RecordHeader) -> At {
-    At {
-        time: Timestamp(header.time),
-        pid: header.pid,
-        tid: header.tid,
-    }
-}
-
-/// Up to the first NUL.
-fn name(comm: &[u8]) -> Vec<u8> {
-    comm.split(|&byte| byte == 0).next().unwrap_or_default().to_vec()
-}
-
 #[cfg(test)]
 mod tests {
     use profiler_common::RecordKind;
-    use profiler_common::stack::UserRegs;
+    use profiler_common::stack::{self, UserRegs};
     use zerocopy::IntoBytes;
 
     use super::*;

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use nix::sys::signal::{SigHandler, Signal, signal};
 
 use super::channel::{Channel, ChannelError};
-use super::file_capabilities::Judged;
+use super::judged::Judged;
 use super::opener::{Opener, Start};
 use super::protocol::{Action, Protocol};
 use super::rights::Rights;

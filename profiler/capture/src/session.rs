@@ -13,9 +13,10 @@ use super::channel::{Channel, ChannelError};
 use super::disks::{Disks, Flags};
 use super::drain::Drain;
 use super::exact_touch::{self, ExactTouch};
-use super::file_capabilities::{self, Judged};
+use super::file_capabilities;
 use super::fill::Fill;
 use super::hotplug::Cpus;
+use super::judged::Judged;
 use super::load::{self, Sizes};
 use super::log::Log;
 use super::memory::Memory;
@@ -28,7 +29,8 @@ use super::space::Code;
 use super::terms::{Scope, Terms};
 use super::wire::{Ended, Progress, Reply, TableOf};
 use super::{
-    asleep, doctor, live_threads, machine, open_files, pass_on, priority, procfs, require, snapshot, threads, waits,
+    asleep, checks, header, live_threads, machine, open_files, pass_on, priority, procfs, require, sleepers, snapshot,
+    threads, waits,
 };
 use base::addr::Timestamp;
 use base::event::Event;
@@ -117,11 +119,11 @@ pub(super) fn begin(
     let memory = Memory::give_back();
     attach::sample(&mut hooks, &cpus, terms.sample_hz);
     attach::require(&hooks)?;
-    let (kernel, symbols) = doctor::kernel_symbols();
-    hooks.status.extend([symbols, doctor::mapping_query()]);
-    hooks.status.push(doctor::walker(walker));
+    let (kernel, symbols) = checks::kernel_symbols();
+    hooks.status.extend([symbols, checks::mapping_query()]);
+    hooks.status.push(checks::walker(walker));
     hooks.status.extend(exact_touch.iter().map(ExactTouch::status));
-    hooks.status.extend(missing.into_iter().map(doctor::missing_field));
+    hooks.status.extend(missing.into_iter().map(checks::missing_field));
 
     let recorded = Recorded::new(terms.scope == Scope::System, excluded.clone());
     let mut drain = Drain::new(&mut hooks, recorded, kernel, terms.sample_hz, sizes)?;
@@ -133,12 +135,12 @@ pub(super) fn begin(
     let mut bounds = Bounds::new(&mut hooks.ebpf)?;
     let beginning = bounds.begin()?;
     let sleepers = if nouns.asleep && hooks.has_waits {
-        asleep::find(&mut hooks.ebpf, &config).unwrap_or_default() // the hooks say why it was not loaded
+        sleepers::find(&mut hooks.ebpf, &config).unwrap_or_default() // the hooks say why it was not loaded
     } else {
         Vec::new()
     };
     drain.disks = Disks::now(terms.block);
-    let header = machine::header(&terms, command, beginning, &cpus, &hooks);
+    let header = header::of(&terms, command, beginning, &cpus, &hooks);
     let log = Log::new(log, &header).context("cannot write the event log; choose another path with --keep-events")?;
     // Processes that ended meanwhile.
     drain.cycle(&mut hooks);
@@ -175,17 +177,8 @@ fn refused(error: anyhow::Error) -> anyhow::Error {
     error.context(if is_limit {
         open_files::remedy()
     } else {
-        privilege_remedy().to_owned()
+        load::privilege_remedy().to_owned()
     })
-}
-
-/// What to do when the kernel does not accept our eBPF object.
-pub fn privilege_remedy() -> &'static str {
-    if nix::unistd::geteuid().is_root() {
-        "this kernel or container forbids eBPF: check kernel lockdown and the container's capabilities"
-    } else {
-        "recording needs root, or the file capabilities of docs/privilege.md: run with sudo"
-    }
 }
 
 impl Session {

@@ -6,8 +6,8 @@ use profiler_common::switch::CALL_I386;
 use serde::{Deserialize, Serialize};
 use syscalls::{x86, x86_64};
 
-use super::attach;
 use super::btf::Btf;
+use super::hook;
 use super::kallsyms;
 use base::event::HookStatus;
 
@@ -66,7 +66,7 @@ pub fn programs(asked: OffCpu) -> &'static [&'static str] {
 /// Attaches the hook that reports wakers.
 pub fn watch(ebpf: &mut Ebpf, types: &Types, asked: OffCpu, status: &mut Vec<HookStatus>) {
     let remedy = "no action needed: wakers are left out (docs/waits.md)";
-    status.extend(attach::attach_tracepoints(
+    status.extend(hook::attach_tracepoints(
         ebpf,
         types,
         ("switch", programs(asked)),

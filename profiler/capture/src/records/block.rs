@@ -2,9 +2,9 @@
 
 use profiler_common::block::{self, BIO_HAS_FILE, BIO_IN_CALL, RequestBody};
 
-use super::{at, file, name, read};
+use super::fields::{at, device, file, name, read};
 use base::addr::Timestamp;
-use base::event::{At, Bio, Device, Request};
+use base::event::{At, Bio, Request};
 
 pub(super) fn bio(record: &[u8]) -> Option<Bio> {
     let record = read::<block::Bio>(record)?;
@@ -46,13 +46,5 @@ pub fn request_of(at: At, body: &RequestBody) -> Request {
         merges: body.merges,
         depth: body.depth,
         flags: body.flags,
-    }
-}
-
-/// A device from the kernel's number: major << 20 | minor.
-fn device(number: u32) -> Device {
-    Device {
-        major: number >> 20,
-        minor: number & 0xf_ffff,
     }
 }

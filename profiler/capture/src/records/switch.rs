@@ -5,7 +5,7 @@ use profiler_common::switch::{
 };
 use profiler_common::{RecordHeader, RecordKind};
 
-use super::{at, file, read, stacks};
+use super::fields::{at, file, read, stacks};
 use base::addr::Timestamp;
 use base::event::{At, Call, CallPath, FileId, OpenFile, StackAhead, Wait, Waker};
 
@@ -16,7 +16,7 @@ pub(super) fn wait(record: &[u8]) -> Option<Wait> {
 }
 
 /// The system call of a wait's record, according to its flags.
-pub fn call_of(flags: u32, number: u32, arguments: [u64; 3], open: &switch::OpenFile) -> Option<Call> {
+fn call_of(flags: u32, number: u32, arguments: [u64; 3], open: &switch::OpenFile) -> Option<Call> {
     let open = (flags & WAIT_HAS_FILE != 0).then(|| OpenFile {
         file: file(open.inode, open.device, open.generation),
         mode: open.mode,
@@ -84,4 +84,29 @@ pub fn file_name(record: &[u8]) -> Option<(u32, FileId, u64, &[u8])> {
     let names = record.get(size_of::<FileNameHead>()..)?.get(..head.len as usize)?;
     let id = file(head.file.inode, head.file.device, head.file.generation);
     Some((head.header.pid, id, head.file.name, names))
+}
+
+/// What is known of a wait whose start was not seen.
+pub struct Unseen {
+    state: u32,
+    flags: u32,
+    call: Option<Call>,
+}
+
+impl Unseen {
+    /// From what the iterator over the tasks found.
+    pub fn of(asleep: &switch::Asleep) -> Self {
+        Self {
+            state: asleep.state,
+            flags: asleep.flags,
+            call: call_of(asleep.flags, asleep.call, asleep.arguments, &asleep.file),
+        }
+    }
+
+    /// Adds it to the wait's own record.
+    pub fn complete(self, wait: &mut Wait) {
+        wait.state = self.state;
+        wait.flags |= self.flags;
+        wait.call = self.call;
+    }
 }

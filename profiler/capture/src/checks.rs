@@ -1,0 +1,66 @@
+//! Checks whose results are in the header of a log and in `ngmi doctor`: what the kernel shows apart from hooks.
+
+use super::hook::row;
+use super::kallsyms::KernelAddresses;
+use super::maps;
+use base::event::HookStatus;
+
+/// Reports a missing field that the programs can do without.
+pub fn missing_field(field: &str) -> HookStatus {
+    let refused = Some("this kernel has no such field".to_owned());
+    row(
+        "task",
+        &format!("kernel field {field}"),
+        refused,
+        "report the kernel version: the field may have another name",
+    )
+}
+
+/// Checks whether user stacks are walked in the kernel.
+pub fn walker(refused: Option<String>) -> HookStatus {
+    row(
+        "sample",
+        "unwind tables in the kernel",
+        refused,
+        "no action needed: stacks are copied and unwound later, as far as the copy reaches",
+    )
+}
+
+/// Checks whether the kernel shows the addresses of its functions.
+pub fn kernel_symbols() -> (Option<KernelAddresses>, HookStatus) {
+    let (kernel, refused) = match KernelAddresses::new() {
+        Ok(Some(kernel)) => (Some(kernel), None),
+        Ok(None) => (
+            None,
+            Some("the kernel hides its addresses, so kernel frames are left out".to_owned()),
+        ),
+        Err(error) => (
+            None,
+            Some(format!("/proc/kallsyms: {error}; kernel frames are left out")),
+        ),
+    };
+    (
+        kernel,
+        row(
+            "sample",
+            "kernel symbols",
+            refused,
+            "run as root, or `sudo sysctl kernel.kptr_restrict=0`",
+        ),
+    )
+}
+
+/// Checks how mappings of running processes are read.
+pub fn mapping_query() -> HookStatus {
+    let refused = match maps::kernel_has_query() {
+        Ok(true) => None,
+        Ok(false) => Some("kernel 6.11 or newer is needed".to_owned()),
+        Err(error) => Some(error.to_string()),
+    };
+    row(
+        "task",
+        "PROCMAP_QUERY",
+        refused,
+        "no action needed: falling back to the text of /proc/PID/maps",
+    )
+}

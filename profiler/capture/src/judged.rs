@@ -1,0 +1,88 @@
+//! Holds the processes that a limited user may record, so that what was checked is what is recorded.
+
+use std::io;
+use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
+
+use anyhow::{Context as _, bail};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustc_hash::FxHashSet;
+
+use super::drain::Drain;
+use super::terms::{Scope, Terms};
+use super::{file_capabilities, procfs, snapshot};
+
+/// Processes to record, each held by a pidfd: another process can't take over its number unnoticed.
+#[derive(Debug, Default)]
+pub struct Judged(Vec<(u32, OwnedFd)>);
+
+impl Judged {
+    /// Opens the processes that the terms name, before the recorder, which decides when to start, can have their
+    /// numbers reused.
+    ///
+    /// # Errors
+    /// When one does not exist.
+    pub fn named(terms: &Terms) -> anyhow::Result<Self> {
+        match &terms.scope {
+            Scope::Pids(pids) if file_capabilities::is_limited(terms) => Self::hold(pids),
+            _ => Ok(Self::default()),
+        }
+    }
+
+    /// Opens the process that is to become the command.
+    ///
+    /// # Errors
+    /// When it does not exist.
+    pub fn and_command(self, terms: &Terms, pids: &[u32]) -> anyhow::Result<Self> {
+        match &terms.scope {
+            Scope::Command if file_capabilities::is_limited(terms) => Self::hold(pids),
+            _ => Ok(self),
+        }
+    }
+
+    fn hold(pids: &[u32]) -> anyhow::Result<Self> {
+        let held = pids.iter().map(|&pid| {
+            open_process(pid).with_context(|| format!("there is no process {pid}; `ps -e` lists the running ones"))
+        });
+        held.collect::<anyhow::Result<_>>().map(Self)
+    }
+
+    /// Checks the processes again after their recording was set up: each has to be the one that was checked before.
+    /// Numbers of threads that have ended since, which may soon be reused, are no longer recorded.
+    ///
+    /// # Errors
+    /// When a process has ended or has other rights now.
+    pub fn confirm(&self, terms: &Terms, drain: &mut Drain) -> anyhow::Result<()> {
+        let is_held = |pid| self.0.iter().any(|(held, _)| *held == pid);
+        let is_whole = terms.scope == Scope::System || !file_capabilities::is_limited(terms);
+        if !is_whole && !drain.recorded.threads().all(|(pid, _)| is_held(pid)) {
+            bail!("a process to record changed while the recording began: try again");
+        }
+        drain.left_out.looks = file_capabilities::is_limited(terms);
+        for (pid, process) in &self.0 {
+            let there: FxHashSet<u32> = procfs::threads(*pid).unwrap_or_default().into_iter().collect();
+            let threads = drain.recorded.threads().filter(|(of, _)| of == pid);
+            let ended: Vec<u32> = threads.map(|(_, tid)| tid).filter(|tid| !there.contains(tid)).collect();
+            for tid in ended {
+                drain.threads.forget(tid);
+                drain.recorded.ended(procfs::now(), *pid, tid);
+            }
+            let mut ended = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
+            snapshot::require_found(poll(&mut ended, PollTimeout::ZERO) == Ok(0), *pid)?;
+            // What it starts from now on is seen; what it started since the check was not.
+            file_capabilities::judge(&procfs::identity(*pid)?, terms)?;
+        }
+        Ok(())
+    }
+}
+
+/// `pidfd_open(2)` on the process of a thread: the descriptor becomes readable when the process ends.
+fn open_process(thread: u32) -> io::Result<(u32, OwnedFd)> {
+    let pid = procfs::identity(thread)?.pid;
+    // SAFETY: the call takes two numbers.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::c_long::from(pid), 0) };
+    match i32::try_from(fd) {
+        // SAFETY: the kernel has just created this descriptor, close-on-exec, for us.
+        Ok(fd) if fd >= 0 => Ok((pid, unsafe { OwnedFd::from_raw_fd(fd) })),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
