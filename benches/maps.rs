@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use profiler::addr::Avma;
-use profiler::capture::files::open_mapped;
-use profiler::capture::maps::{self, AddressSpace, BuildIds, Way, Which};
-use profiler::capture::rights::Rights;
+use profiler::capture::files::open::open_mapped;
+use profiler::capture::privilege::rights::Rights;
+use profiler::capture::space::maps::{self, AddressSpace, BuildIds, Way, Which};
 use profiler::event::Mapping;
 use symbols::elf::ElfFile;
 

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use profiler::capture::btf::{Btf, locate};
+use profiler::capture::hooks::btf::{Btf, locate};
 use profiler_common::config::Config;
 
 fuzz_target!(|data: &[u8]| {

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, send, socketpair};
-use profiler::capture::channel::Channel;
-use profiler::capture::link::Link;
-use profiler::capture::rights::Rights;
-use profiler::capture::wire::{Reply, Request};
+use profiler::capture::socket::channel::Channel;
+use profiler::capture::socket::link::Link;
+use profiler::capture::privilege::rights::Rights;
+use profiler::capture::socket::wire::{Reply, Request};
 
 fuzz_target!(|data: &[u8]| {
     let pair = || socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).unwrap();

@@ -6,10 +6,10 @@
 use std::collections::HashSet;
 
 use libfuzzer_sys::fuzz_target;
-use profiler::capture::protocol::{Action, Protocol};
-use profiler::capture::space::Code;
-use profiler::capture::terms::{Scope, Terms};
-use profiler::capture::wire::Request;
+use profiler::capture::socket::protocol::{Action, Protocol};
+use profiler::capture::space::spaces::Code;
+use profiler::capture::privilege::terms::{Scope, Terms};
+use profiler::capture::socket::wire::Request;
 
 fuzz_target!(|data: &[u8]| {
     let mut lines = data.split(|byte| *byte == b'\n');

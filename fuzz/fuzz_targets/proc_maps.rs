@@ -5,9 +5,9 @@ use std::io::Cursor;
 
 use libfuzzer_sys::fuzz_target;
 use profiler::addr::Avma;
-use profiler::capture::mappings;
-use profiler::capture::maps::text::Text;
-use profiler::capture::maps::{AddressSpace as _, BuildIds, Which};
+use profiler::capture::space::mappings;
+use profiler::capture::space::maps::text::Text;
+use profiler::capture::space::maps::{AddressSpace as _, BuildIds, Which};
 
 fuzz_target!(|data: &[u8]| {
     let mut text = Text::new(1, Cursor::new(data), BuildIds::Unwanted);

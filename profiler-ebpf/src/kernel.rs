@@ -1,6 +1,6 @@
 //! Every kernel struct field that the programs read, through the offsets of the running kernel.
 //!
-//! The order follows `Config` and profiler/capture/src/btf.rs. Pointers are tracepoint arguments or from
+//! The order follows `Config` and profiler/capture/src/hooks/btf.rs. Pointers are tracepoint arguments or from
 //! `bpf_get_current_task_btf`, so the verifier knows their types and turns a bad load into a zero.
 
 mod disk;

@@ -3,7 +3,7 @@
 //! Programs on entry and exit of functions may be preempted, and on newer kernels those on tracepoints too; while one is, the kernel skips it for any thread that runs on that CPU
 //! meanwhile. `bpf_preempt_disable` and `bpf_preempt_enable` are not numbered helpers but functions of the kernel (6.10 and later), which
 //! aya can't call: user space writes their ids over the calls below, or nothing where they are absent or useless
-//! (profiler/capture/src/preempt.rs).
+//! (profiler/capture/src/hooks/preempt.rs).
 
 use core::mem::transmute;
 

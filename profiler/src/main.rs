@@ -1,7 +1,7 @@
 //! The `ngmi` command.
 
 fn main() -> std::process::ExitCode {
-    if let Err(error) = capture::capabilities::settle() {
+    if let Err(error) = capture::proc::capabilities::settle() {
         profiler::terminal::fail(&error);
         return std::process::ExitCode::FAILURE;
     }

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
-use profiler::capture::page_cache::{cached_in, page_size};
+use profiler::capture::proc::page_cache::{cached_in, page_size};
 
 #[path = "e2e/harness/reclaim.rs"]
 mod reclaim;

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::SockType;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
-use profiler::capture::wire::Mapped;
+use profiler::capture::socket::wire::Mapped;
 use profiler::event::FileId;
 use profiler::record::finish::Plan;
 use profiler::record::privilege::joint;

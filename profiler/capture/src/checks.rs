@@ -1,8 +1,8 @@
 //! Checks whose results are in the header of a log and in `ngmi doctor`: what the kernel shows apart from hooks.
 
-use super::hook::row;
-use super::kallsyms::KernelAddresses;
-use super::maps;
+use crate::hooks::hook::row;
+use crate::proc::kallsyms::KernelAddresses;
+use crate::space::maps;
 use base::event::HookStatus;
 
 /// Reports a missing field that the programs can do without.

@@ -2,14 +2,15 @@
 
 use profiler_common::config::Config;
 
-use super::attach::{self, Nouns};
-use super::btf::{self, Btf};
-use super::checks;
-use super::faults::Faults;
-use super::hook::row;
-use super::load::{self, Sizes};
-use super::waits::{self, OffCpu};
-use super::{capabilities, exact_touch, machine};
+use crate::checks;
+use crate::hooks::attach::{self, Nouns};
+use crate::hooks::btf::{self, Btf};
+use crate::hooks::exact_touch;
+use crate::hooks::faults::Faults;
+use crate::hooks::hook::row;
+use crate::hooks::load::{self, Sizes};
+use crate::hooks::waits::{self, OffCpu};
+use crate::proc::{capabilities, machine};
 use base::event::HookStatus;
 
 /// The oldest supported kernel: it introduced `bpf_task_pt_regs`.

@@ -7,9 +7,11 @@ use anyhow::{Context as _, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustc_hash::FxHashSet;
 
-use super::drain::Drain;
-use super::terms::{Scope, Terms};
-use super::{file_capabilities, procfs, snapshot};
+use crate::drain::cycle::Drain;
+use crate::drain::snapshot;
+use crate::privilege::file_capabilities;
+use crate::privilege::terms::{Scope, Terms};
+use crate::proc::procfs;
 
 /// Processes to record, each held by a pidfd: another process can't take over its number unnoticed.
 #[derive(Debug, Default)]

@@ -1,10 +1,10 @@
 //! Has files of recorded programs opened, and passes them on to the recorder.
 
-use super::channel::{Channel, ChannelError};
-use super::drain::Drain;
-use super::files::named;
-use super::opener::{Done, Failure, Job, Opener};
-use super::wire::{Mapped, Reply};
+use crate::drain::cycle::Drain;
+use crate::files::open::named;
+use crate::files::opener::{Done, Failure, Job, Opener};
+use crate::socket::channel::{Channel, ChannelError};
+use crate::socket::wire::{Mapped, Reply};
 
 /// Reasons why a file has no descriptor.
 const SILENT: &str = "its file system does not answer";

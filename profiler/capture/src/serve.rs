@@ -6,14 +6,14 @@ use std::time::Duration;
 use anyhow::Context as _;
 use nix::sys::signal::{SigHandler, Signal, signal};
 
-use super::channel::{Channel, ChannelError};
-use super::judged::Judged;
-use super::opener::{Opener, Start};
-use super::protocol::{Action, Protocol};
-use super::rights::Rights;
-use super::session::{self, FAREWELL, Session};
-use super::terms::Terms;
-use super::wire::Reply;
+use crate::files::opener::{Opener, Start};
+use crate::judged::Judged;
+use crate::privilege::rights::Rights;
+use crate::privilege::terms::Terms;
+use crate::session::{self, FAREWELL, Session};
+use crate::socket::channel::{Channel, ChannelError};
+use crate::socket::protocol::{Action, Protocol};
+use crate::socket::wire::Reply;
 
 /// Serves one recording with these terms on a connected `SOCK_SEQPACKET` socket, and returns when it has ended. `start` starts the process that opens files.
 ///

@@ -6,32 +6,36 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use profiler_common::config::Config;
 
-use super::attach::{self, Hooks, Nouns};
-use super::bounds::Bounds;
-use super::btf::{self, Btf, FIND_VMA};
-use super::channel::{Channel, ChannelError};
-use super::disks::{Disks, Flags};
-use super::drain::Drain;
-use super::exact_touch::{self, ExactTouch};
-use super::file_capabilities;
-use super::fill::Fill;
-use super::hotplug::Cpus;
-use super::judged::Judged;
-use super::load::{self, Sizes};
-use super::log::Log;
-use super::memory::Memory;
-use super::meter::{self, Meter};
-use super::opener::Opener;
-use super::poll::PollInterval;
-use super::protocol::{Action, Protocol};
-use super::scope::Recorded;
-use super::space::Code;
-use super::terms::{Scope, Terms};
-use super::wire::{Ended, Progress, Reply, TableOf};
-use super::{
-    asleep, checks, header, live_threads, machine, open_files, pass_on, priority, procfs, require, sleepers, snapshot,
-    threads, waits,
-};
+use crate::checks;
+use crate::drain::asleep;
+use crate::drain::cycle::Drain;
+use crate::drain::fill::Fill;
+use crate::drain::log::Log;
+use crate::drain::poll::PollInterval;
+use crate::drain::scope::Recorded;
+use crate::drain::{header, live_threads};
+use crate::drain::{snapshot, threads};
+use crate::files::opener::Opener;
+use crate::hooks::attach::{self, Hooks, Nouns};
+use crate::hooks::bounds::Bounds;
+use crate::hooks::btf::{self, Btf, FIND_VMA};
+use crate::hooks::disks::{Disks, Flags};
+use crate::hooks::exact_touch::{self, ExactTouch};
+use crate::hooks::hotplug::Cpus;
+use crate::hooks::load::{self, Sizes};
+use crate::hooks::meter::{self, Meter};
+use crate::hooks::{sleepers, waits};
+use crate::judged::Judged;
+use crate::pass_on;
+use crate::privilege::terms::{Scope, Terms};
+use crate::privilege::{file_capabilities, require};
+use crate::proc::machine;
+use crate::proc::memory::Memory;
+use crate::proc::{open_files, priority, procfs};
+use crate::socket::channel::{Channel, ChannelError};
+use crate::socket::protocol::{Action, Protocol};
+use crate::socket::wire::{Ended, Progress, Reply, TableOf};
+use crate::space::spaces::Code;
 use base::addr::Timestamp;
 use base::event::Event;
 
@@ -45,10 +49,10 @@ const LAST_SWITCH: Duration = Duration::from_millis(5);
 /// What the rings held at the end takes two or three cycles; threads that keep faulting would keep us forever.
 const LAST_CYCLES: u32 = 16;
 /// How long the recorder may take to read its last messages.
-pub(super) const FAREWELL: Duration = Duration::from_secs(10);
+pub(crate) const FAREWELL: Duration = Duration::from_secs(10);
 
 /// A recording under way.
-pub(super) struct Session {
+pub(crate) struct Session {
     hooks: Hooks,
     drain: Drain,
     opener: Opener,
@@ -66,7 +70,7 @@ pub(super) struct Session {
 }
 
 /// Attaches everything and writes what already exists.
-pub(super) fn begin(
+pub(crate) fn begin(
     mut terms: Terms,
     mut pids: Vec<u32>,
     judged: &Judged,
@@ -182,7 +186,7 @@ fn refused(error: anyhow::Error) -> anyhow::Error {
 }
 
 impl Session {
-    pub(super) fn record(mut self, channel: &mut Channel, protocol: &mut Protocol) -> anyhow::Result<()> {
+    pub(crate) fn record(mut self, channel: &mut Channel, protocol: &mut Protocol) -> anyhow::Result<()> {
         let mut interval = self.poll.first();
         let end = loop {
             let others: Vec<_> = self.opener.sockets().chain([self.drain.news()]).collect();

@@ -9,10 +9,11 @@ use anyhow::{Context, Result, bail};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr, sockopt};
 
 use super::args::{CaptureArgs, ExecArgs, Inherited, OpenArgs};
-use crate::capture::channel::ChannelError;
-use crate::capture::link::inherited;
-use crate::capture::terms::Terms;
-use crate::capture::{open_files, opener, priority};
+use crate::capture::files::opener;
+use crate::capture::privilege::terms::Terms;
+use crate::capture::proc::{open_files, priority};
+use crate::capture::socket::channel::ChannelError;
+use crate::capture::socket::link::inherited;
 use crate::record::cache::system::serve;
 use crate::record::command::become_command;
 use crate::record::conversion;

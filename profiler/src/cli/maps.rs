@@ -13,9 +13,9 @@ use symbols::elf::ElfFile;
 
 use super::args::{Maps, Way as Asked};
 use crate::addr::Avma;
-use crate::capture::files::open_mapped;
-use crate::capture::maps::{self, BuildIds, Way, Which};
-use crate::capture::rights::Rights;
+use crate::capture::files::open::open_mapped;
+use crate::capture::privilege::rights::Rights;
+use crate::capture::space::maps::{self, BuildIds, Way, Which};
 use crate::event::Mapping;
 use crate::terminal::out;
 

@@ -9,8 +9,8 @@ use anyhow::{Result, bail};
 pub use self::quantities::in_seconds;
 use self::quantities::{number, off_cpu, seconds};
 use super::args;
-use crate::capture::disks::BlockMode;
-use crate::capture::faults::{FaultMode, FaultSource, Faults};
+use crate::capture::hooks::disks::BlockMode;
+use crate::capture::hooks::faults::{FaultMode, FaultSource, Faults};
 use crate::record::options::{PageCache, RATE_LIMIT, RecordOptions, ResultOptions, STACK_COPY_LIMIT, Target, Wanted};
 
 impl TryFrom<args::Record> for RecordOptions {

@@ -19,7 +19,7 @@ use super::output::{file_of, to_file_or_stdout};
 use super::source;
 use super::span::moment;
 use crate::addr::PAGE;
-use crate::capture::daemon::{Side, daemonize};
+use crate::capture::proc::daemon::{Side, daemonize};
 use crate::fact::Recording;
 use crate::plural::counted;
 use crate::record::preload::ahead::{Ahead, read};

@@ -20,7 +20,7 @@ use nix::unistd::Pid;
 use super::args::Record;
 use super::output::{print_json, to_stdout};
 use super::runs::{self, MOST};
-use crate::capture::link::inherited;
+use crate::capture::socket::link::inherited;
 use crate::record::Outcome;
 use crate::record::command::exit_code;
 use crate::record::privilege::joint;

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::capture::memory::keep_no_large_pieces;
+use crate::capture::proc::memory::keep_no_large_pieces;
 use crate::event::format::FILE_MAGIC;
 use crate::event::read::LogReader;
 use crate::fact::replay::log::LogSource;

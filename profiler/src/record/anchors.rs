@@ -4,7 +4,7 @@ use std::fs::File;
 
 use rustc_hash::FxHashSet;
 
-use crate::capture::detached::{anchors, mount_of};
+use crate::capture::files::detached::{anchors, mount_of};
 
 /// The mounts of the root folder, the working directory, ngmi itself, and the files that are written during the recording.
 #[derive(Debug, Default)]

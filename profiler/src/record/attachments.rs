@@ -11,7 +11,7 @@ use nix::unistd::{Whence, geteuid, lseek};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::folders::Folders;
-use crate::capture::wire::{Mapped, PerfMap};
+use crate::capture::socket::wire::{Mapped, PerfMap};
 use crate::event::{Attachment, AttachmentKind};
 use crate::report::text::bytes;
 

@@ -11,10 +11,10 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use rustc_hash::FxHashMap;
 use symbols::elf::ElfFile;
 
-use crate::capture::files::open_without_links;
-use crate::capture::open_files;
-use crate::capture::same_file::require_same;
-use crate::capture::wire::Mapped;
+use crate::capture::files::open::open_without_links;
+use crate::capture::files::same_file::require_same;
+use crate::capture::proc::open_files;
+use crate::capture::socket::wire::Mapped;
 use crate::event::FileId;
 use crate::unwind::Binaries;
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::capture::procfs;
+use crate::capture::proc::procfs;
 use crate::plural::counted;
 
 /// The most descendants of a process that are counted.

@@ -19,7 +19,7 @@ use nix::unistd::execvpe;
 
 use super::identity::{Environment, own_environment};
 use super::privilege::joint;
-use crate::capture::{capabilities, dispositions};
+use crate::capture::proc::{capabilities, dispositions};
 
 /// Become the command.
 const GO: u8 = b'g';

@@ -25,9 +25,9 @@ use super::privilege::joint;
 use super::reach::Reach;
 use super::sandbox;
 use super::spool::{Output, Spool};
-use crate::capture::link::Link;
-use crate::capture::open_files;
-use crate::capture::wire::Mapped;
+use crate::capture::proc::open_files;
+use crate::capture::socket::link::Link;
+use crate::capture::socket::wire::Mapped;
 use crate::report::Summary;
 
 /// Maximum bytes of its answer: a hostile file may have taken over the process.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use nix::unistd::{self, Gid, Uid, User};
 
-use crate::capture::capabilities::has_extra_rights;
+use crate::capture::proc::capabilities::has_extra_rights;
 
 /// Environment variables of a user's display and session.
 const SESSION: [&str; 6] = [

@@ -24,8 +24,8 @@ use super::anchors::Anchors;
 use super::attachments;
 use super::stamp::Stamp;
 use super::table_maker::Feed;
-use crate::capture::open_files;
-use crate::capture::wire::{Mapped, PerfMap};
+use crate::capture::proc::open_files;
+use crate::capture::socket::wire::{Mapped, PerfMap};
 use crate::report::text::bytes;
 
 /// How often to check whether files still have names and programs still run.

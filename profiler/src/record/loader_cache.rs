@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 use symbols::elf::Arch;
 
-use crate::capture::files::open_regular;
+use crate::capture::files::open::open_regular;
 
 /// First bytes of the format that every glibc since 2.2 writes.
 const MAGIC: &[u8; 20] = b"glibc-ld.so.cache1.1";

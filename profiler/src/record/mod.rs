@@ -41,7 +41,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Result, anyhow, bail};
 use nix::unistd::Uid;
 
-use crate::capture::wire::Mapped;
+use crate::capture::socket::wire::Mapped;
 use crate::event::write::LogWriter;
 use crate::event::{Cost, End, Event};
 use crate::record::options::{RecordOptions, Target, Wanted};

@@ -12,7 +12,7 @@ use symbols::{AddressName, BinaryRequest, Symbolicator};
 
 use super::binaries::OpenBinaries;
 use super::places::{self, Places};
-use crate::capture::machine;
+use crate::capture::proc::machine;
 use crate::event::FileId;
 use crate::fact::replay::files::FileIndex;
 use crate::fact::{FrameId, FrameName, Location, ModuleId, ModuleKind, SourceFrame, Tables, nameless, short_path};

@@ -17,7 +17,7 @@ use symbols::elf::{Arch, ElfFile};
 
 use super::identity::Environment;
 use super::loader_cache;
-use crate::capture::files::open_regular;
+use crate::capture::files::open::open_regular;
 
 /// Files that are listed, at most: Firefox maps two hundred.
 const MAX_FILES: usize = 1024;

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::capture::disks::BlockMode;
-use crate::capture::faults::Faults;
-use crate::capture::waits::OffCpu;
+use crate::capture::hooks::disks::BlockMode;
+use crate::capture::hooks::faults::Faults;
+use crate::capture::hooks::waits::OffCpu;
 
 /// Highest supported sampling rate in Hz, for the kernel's timers and the ring buffer.
 pub const RATE_LIMIT: u32 = 20_000;

@@ -16,9 +16,9 @@ use nix::sys::socket::{self, AddressFamily, Backlog, Shutdown, SockFlag, SockTyp
 use nix::unistd::Uid;
 
 use super::identity::hide_from_its_user;
-use crate::capture::capabilities;
-use crate::capture::link::Link;
-use crate::capture::terms::Terms;
+use crate::capture::privilege::terms::Terms;
+use crate::capture::proc::capabilities;
+use crate::capture::socket::link::Link;
 
 /// How long the privileged helper may take to connect after sudo has granted access.
 const CONNECT_LIMIT: Duration = Duration::from_secs(20);
@@ -26,7 +26,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(20);
 /// The running privileged helper.
 #[derive(Debug)]
 pub struct Capture {
-    /// The connection, with the messages of [`crate::capture::wire`].
+    /// The connection, with the messages of [`crate::capture::socket::wire`].
     pub link: Arc<Link>,
     /// Its process, if it is our child.
     child: Option<Child>,

@@ -18,8 +18,8 @@ use symbols::patience::{Progress, patiently};
 use symbols::{Config, Debuginfod};
 
 use super::finish::Plan;
-use crate::capture::files::open_regular;
-use crate::capture::wire::Mapped;
+use crate::capture::files::open::open_regular;
+use crate::capture::socket::wire::Mapped;
 
 /// Where packages install debug info; it is public.
 const SYSTEM_DEBUG: &str = "/usr/lib/debug";

@@ -17,9 +17,9 @@ use symbols::patience::patiently;
 use super::binaries::Vdso;
 use super::stamp::Stamp;
 use super::tables::TableCache;
-use crate::capture::files::open_regular;
-use crate::capture::link::Link;
-use crate::capture::wire::{Mapped, Request, TableOf};
+use crate::capture::files::open::open_regular;
+use crate::capture::socket::link::Link;
+use crate::capture::socket::wire::{Mapped, Request, TableOf};
 use crate::event::{FileId, Segment};
 use crate::terminal::print_note;
 

@@ -13,8 +13,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 
-use crate::capture::link::Link;
-use crate::capture::wire::Reply;
+use crate::capture::socket::link::Link;
+use crate::capture::socket::wire::Reply;
 
 /// An event of the recording.
 #[derive(Debug)]

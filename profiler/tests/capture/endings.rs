@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom};
 
-use profiler::capture::terms::Terms;
-use profiler::capture::wire::{Reply, Request};
+use profiler::capture::privilege::terms::Terms;
+use profiler::capture::socket::wire::{Reply, Request};
 use profiler::event::Event;
 use profiler_common::Loss;
 

@@ -5,7 +5,7 @@ use std::hash::{Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use profiler::capture::faults::{FaultMode, FaultSource, Faults};
+use profiler::capture::hooks::faults::{FaultMode, FaultSource, Faults};
 use profiler::event::{Event, Fault, TaskExit};
 use profiler_common::Loss;
 use profiler_common::fault::{BEFORE_UNKNOWN, FAULT_FAILED, FAULT_MAJOR, FAULT_STARTED};

@@ -9,12 +9,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
-use profiler::capture::disks::BlockMode;
-use profiler::capture::faults::Faults;
-use profiler::capture::link::Link;
-use profiler::capture::terms::{Scope, Terms};
-use profiler::capture::waits::OffCpu;
-use profiler::capture::wire::{Ended, Mapped, Reply, Request, Start};
+use profiler::capture::hooks::disks::BlockMode;
+use profiler::capture::hooks::faults::Faults;
+use profiler::capture::hooks::waits::OffCpu;
+use profiler::capture::privilege::terms::{Scope, Terms};
+use profiler::capture::socket::link::Link;
+use profiler::capture::socket::wire::{Ended, Mapped, Reply, Request, Start};
 use profiler::event::format::ChunkKind;
 use profiler::event::read::LogReader;
 use profiler::event::{Event, Header, Sample, TaskExit};
@@ -63,7 +63,7 @@ impl Waiting {
 /// What opens files is a thread here: this program is not ngmi.
 #[allow(clippy::unnecessary_wraps, reason = "as the type says")]
 fn opens_files(socket: OwnedFd, user: Option<u32>) -> std::io::Result<Option<Child>> {
-    std::thread::spawn(move || capture::opener::helper::serve(socket, user).unwrap());
+    std::thread::spawn(move || capture::files::opener::helper::serve(socket, user).unwrap());
     Ok(None)
 }
 

@@ -48,7 +48,7 @@ fn their_time_matches_the_kernel() {
         );
         // On a busy machine it takes a while until they have run that long.
         let ran = || {
-            capture::procfs::threads(pid)
+            capture::proc::procfs::threads(pid)
                 .unwrap()
                 .into_iter()
                 .map(time_before)
@@ -60,7 +60,7 @@ fn their_time_matches_the_kernel() {
                 break;
             }
         }
-        for tid in capture::procfs::threads(pid).unwrap() {
+        for tid in capture::proc::procfs::threads(pid).unwrap() {
             at_stop.push((tid, time_before(tid)));
         }
     });

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use profiler::capture::maps;
+use profiler::capture::space::maps;
 use profiler::event::{At, Event, FileId, PROT_EXEC, Segment, UserStack};
 use profiler::record::table_maker::segments;
 use symbols::elf::ElfFile;

@@ -1,11 +1,11 @@
 //! The kernel verifier's results for ngmi's programs.
 
-use profiler::capture::attach::{self, Nouns};
-use profiler::capture::btf::{self, Btf};
-use profiler::capture::faults::FaultMode;
-use profiler::capture::load::{self, Sizes};
-use profiler::capture::machine;
-use profiler::capture::waits::{self, OffCpu};
+use profiler::capture::hooks::attach::{self, Nouns};
+use profiler::capture::hooks::btf::{self, Btf};
+use profiler::capture::hooks::faults::FaultMode;
+use profiler::capture::hooks::load::{self, Sizes};
+use profiler::capture::hooks::waits::{self, OffCpu};
+use profiler::capture::proc::machine;
 use profiler_common::config::Config;
 
 use crate::harness::skipped;

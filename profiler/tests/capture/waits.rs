@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use profiler::capture::waits::OffCpu;
+use profiler::capture::hooks::waits::OffCpu;
 use profiler::event::{Event, Wait};
 use profiler_common::Loss;
 use profiler_common::stack::FLAG_USER_REGS;

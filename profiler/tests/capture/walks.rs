@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use profiler::capture::wire::{Request, TableOf};
+use profiler::capture::socket::wire::{Request, TableOf};
 use profiler::event::{Event, FileId, Sample, Segment, UserStack};
 use profiler::record::table_maker::segments;
 use profiler::unwind::table::compile as compile_table;

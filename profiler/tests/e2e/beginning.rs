@@ -5,7 +5,7 @@ use std::fs::File;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use profiler::capture::procfs;
+use profiler::capture::proc::procfs;
 use serde_json::Value;
 
 use crate::harness::skip::needs_capture;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use profiler::capture::page_cache::page_size;
+use profiler::capture::proc::page_cache::page_size;
 
 use crate::harness::Ngmi;
 use crate::harness::reclaim::expect_pages;

@@ -54,7 +54,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 fn has_query() -> bool {
-    let has = capture::maps::kernel_has_query().unwrap();
+    let has = capture::space::maps::kernel_has_query().unwrap();
     if !has {
         crate::harness::skip::skip("no PROCMAP_QUERY before kernel 6.11");
     }

@@ -6,12 +6,12 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::Child;
 
 use nix::sys::socket::SockType;
-use profiler::capture::disks::BlockMode;
-use profiler::capture::faults::Faults;
-use profiler::capture::link::Link;
-use profiler::capture::terms::{Scope, Terms};
-use profiler::capture::waits::OffCpu;
-use profiler::capture::wire::{Reply, Request, Start};
+use profiler::capture::hooks::disks::BlockMode;
+use profiler::capture::hooks::faults::Faults;
+use profiler::capture::hooks::waits::OffCpu;
+use profiler::capture::privilege::terms::{Scope, Terms};
+use profiler::capture::socket::link::Link;
+use profiler::capture::socket::wire::{Reply, Request, Start};
 use profiler::record::privilege::joint;
 
 use crate::harness::skip::needs_capture;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::capture::terms::Terms;
+use crate::capture::privilege::terms::Terms;
 
 /// `ngmi __capture`
 #[derive(Debug, Args)]

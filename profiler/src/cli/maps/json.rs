@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::lookup::Place;
 use super::name;
 use super::table::permissions;
-use crate::capture::maps::Way;
+use crate::capture::space::maps::Way;
 use crate::event::Mapping;
 use crate::report::export::hex;
 

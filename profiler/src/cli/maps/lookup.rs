@@ -5,9 +5,9 @@ use rustc_hash::FxHashSet;
 use symbols::elf::{ElfFile, Segment};
 
 use crate::addr::{Avma, FileOffset, Svma};
-use crate::capture::files;
-use crate::capture::maps::file_offset;
-use crate::capture::rights::Rights;
+use crate::capture::files::open;
+use crate::capture::privilege::rights::Rights;
+use crate::capture::space::maps::file_offset;
 use crate::event::{At, FileId, Mapping, PROT_EXEC};
 use crate::record::binaries::{OpenBinaries, Vdso};
 use crate::unwind::Binaries as _;
@@ -45,7 +45,7 @@ pub fn places(pid: u32, addresses: &[Avma], mappings: Vec<Option<Mapping>>, own:
     let files = mappings.iter().flatten().filter(|mapping| mapping.file.inode != 0);
     let opened = files.filter(|mapping| seen.insert(mapping.file)).map(|mapping| {
         let at = At { pid, ..At::default() };
-        let (mapped, file) = files::mapped(&Mapping { at, ..mapping.clone() }, own);
+        let (mapped, file) = open::mapped(&Mapping { at, ..mapping.clone() }, own);
         (mapped, file.map(Into::into))
     });
     let opened = opened.collect();
@@ -123,7 +123,7 @@ mod tests {
     use std::fs::File;
 
     use super::*;
-    use crate::capture::maps::{BuildIds, open};
+    use crate::capture::space::maps::{BuildIds, open};
 
     fn own(addresses: &[Avma]) -> Vec<Place> {
         let pid = std::process::id();

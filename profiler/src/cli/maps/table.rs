@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::lookup::{Mapped, Place};
 use super::name;
-use crate::capture::maps::Way;
+use crate::capture::space::maps::Way;
 use crate::event::Mapping;
 use crate::plural::counted;
 use crate::report::export::hex;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::capture::waits::OffCpu;
+use crate::capture::hooks::waits::OffCpu;
 
 /// Parses `all`, `off`, or the shortest wait that is recorded individually, as in `1ms` or
 /// `>=50us`.

@@ -10,8 +10,9 @@ use rustc_hash::FxHashMap;
 use symbols::elf::ElfFile;
 
 use crate::addr::{Avma, FileOffset, PAGE};
-use crate::capture::rights::Rights;
-use crate::capture::{files, procfs};
+use crate::capture::files::open;
+use crate::capture::privilege::rights::Rights;
+use crate::capture::proc::procfs;
 use crate::event::{At, FileId, Mapping};
 use crate::fact::fault::FileSection;
 use crate::record::places::section;
@@ -192,7 +193,7 @@ fn sections_of(pid: u32, region: &Region) -> FileSections {
         ..Mapping::default()
     };
     let own = Rights::own().map_err(|error| error.to_string())?;
-    let (named, file) = files::mapped(&mapping, &own);
+    let (named, file) = open::mapped(&mapping, &own);
     let file = file.ok_or_else(|| named.problem.unwrap_or_default())?;
     // A file that is not ELF is known to have no sections.
     let elf = ElfFile::open(file.into());

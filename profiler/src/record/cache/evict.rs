@@ -14,7 +14,7 @@ use nix::sys::statfs::{FsType, HUGETLBFS_MAGIC, TMPFS_MAGIC, fstatfs};
 
 use super::progress::Progress;
 use super::{Entry, Why, holders};
-use crate::capture::page_cache::{Unknown, cached, is_resident, page_size};
+use crate::capture::proc::page_cache::{Unknown, cached, is_resident, page_size};
 
 /// `include/uapi/linux/magic.h`; nix has no name for it.
 const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);

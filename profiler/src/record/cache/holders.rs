@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 
 use super::{Entry, Why};
-use crate::capture::procfs::processes;
+use crate::capture::proc::procfs::processes;
 
 /// Bytes of one process's list of mappings that are read, at most.
 const MAPS_LIMIT: u64 = 16 << 20;

@@ -20,7 +20,7 @@ fn in_memory(path: &Path) -> usize {
     let file = File::open(path).unwrap();
     let len = usize::try_from(file.metadata().unwrap().len()).unwrap();
     let size = NonZeroUsize::new(len).unwrap();
-    let page = usize::try_from(capture::page_cache::page_size()).unwrap();
+    let page = usize::try_from(capture::proc::page_cache::page_size()).unwrap();
     let mut pages = vec![0u8; len.div_ceil(page)];
     // SAFETY: a new mapping that is never read through.
     let address = unsafe { mmap(None, size, ProtFlags::PROT_NONE, MapFlags::MAP_SHARED, file.as_fd(), 0).unwrap() };

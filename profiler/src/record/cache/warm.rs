@@ -12,7 +12,7 @@ use super::evict::{memory, open_regular, sample, share_of};
 use super::progress::Progress;
 use super::system::Memory;
 use super::{Entry, Why};
-use crate::capture::page_cache::cached;
+use crate::capture::proc::page_cache::cached;
 
 /// Bytes read at once.
 const BLOCK: usize = 1 << 20;

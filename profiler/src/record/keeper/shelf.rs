@@ -8,8 +8,8 @@ use std::path::Path;
 use symbols::elf::Excerpt;
 
 use super::DEBUG_LIMIT;
-use crate::capture::files::open_without_links;
-use crate::capture::wire::{Mapped, PerfMap};
+use crate::capture::files::open::open_without_links;
+use crate::capture::socket::wire::{Mapped, PerfMap};
 use crate::plural::counted;
 use crate::record::attachments::is_written;
 use crate::report::text::bytes;

@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
 use super::{Skip, open_unchanged};
-use crate::capture::page_cache::{cached_in, page_size};
+use crate::capture::proc::page_cache::{cached_in, page_size};
 use crate::record::cache::system::Memory;
 use crate::report::preload::{List, Read};
 

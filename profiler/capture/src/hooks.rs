@@ -1,0 +1,20 @@
+//! What runs in the kernel: the eBPF object, its programs and perf events, hook by hook, and what the kernel counts
+//! about them. What the hooks report is read in `drain`.
+
+mod ahead;
+pub mod attach;
+pub(crate) mod bounds;
+pub mod btf;
+pub mod disks;
+pub mod exact_touch;
+pub mod faults;
+pub(crate) mod hook;
+pub(crate) mod hotplug;
+pub mod load;
+pub mod losses;
+pub mod meter;
+pub(crate) mod missed;
+pub(crate) mod perf;
+mod preempt;
+pub(crate) mod sleepers;
+pub mod waits;

@@ -1,0 +1,293 @@
+//! Attaches the hooks of page faults, tier by tier: a refused one is reported, and the next tier is tried.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use aya::programs::{BtfTracePoint, FEntry, FExit, PerfEvent, ProgramError};
+use aya::{Btf, Ebpf};
+use serde::{Deserialize, Serialize};
+
+use super::ahead;
+use super::hook::{self, hook};
+use super::{perf, preempt};
+use crate::proc::{machine, open_files};
+use base::event::HookStatus;
+
+/// Which page faults are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum FaultMode {
+    /// None.
+    Off,
+    /// All.
+    #[default]
+    All,
+    /// Those in mappings of files.
+    File,
+    /// Those that the kernel counts as major, or that waited for a disk.
+    Major,
+}
+
+impl FaultMode {
+    /// The value that the programs read.
+    pub fn number(self) -> u32 {
+        use profiler_common::fault::{FAULTS_ALL, FAULTS_FILE, FAULTS_MAJOR};
+        match self {
+            Self::Off => 0,
+            Self::All => FAULTS_ALL,
+            Self::File => FAULTS_FILE,
+            Self::Major => FAULTS_MAJOR,
+        }
+    }
+}
+
+/// Which hooks trace page faults (docs/page-faults.md).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FaultSource {
+    /// Tier 1: `handle_mm_fault`, which has the mapping at hand.
+    Fentry,
+    /// Tier 2: the exception, and the kernel's count at the end.
+    Tracepoint,
+    /// Tier 3: only the kernel's count, without latency.
+    Perf,
+}
+
+/// What to record of page faults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Faults {
+    /// Which faults.
+    pub mode: FaultMode,
+    /// Which hooks; `None`: the best that the kernel allows.
+    pub source: Option<FaultSource>,
+}
+
+/// Programs at the entry and the exit of `handle_mm_fault`. The kernel skips a program that was preempted in another
+/// thread on the same CPU; then its twin runs, or, where preemption is common, the kernel's own count of the fault is
+/// used.
+pub const TWINS: [[&str; 2]; 2] = [["fault_entry", "fault_entry_again"], ["fault_exit", "fault_exit_again"]];
+/// The exceptions: both or none.
+const EXCEPTIONS: [&str; 2] = ["page_fault_user", "page_fault_kernel"];
+/// Hooks that add details to tiers 1 and 2; each is optional.
+const MORE: [&str; 9] = [
+    "signal_generate",
+    "mm_filemap_add_to_page_cache",
+    "mm_filemap_map_pages",
+    "mm_vmscan_direct_reclaim_begin",
+    "mm_vmscan_direct_reclaim_end",
+    "mm_vmscan_memcg_reclaim_begin",
+    "mm_vmscan_memcg_reclaim_end",
+    "mm_compaction_begin",
+    "mm_compaction_end",
+];
+
+/// Remedies of refused hooks.
+const NEXT_TIER: &str = "no action needed: falling back to the next tier (docs/page-faults.md)";
+const LEFT_OUT: &str = "no action needed: the data of this hook is left out (docs/page-faults.md)";
+const NOT_RECORDED: &str = "page faults are not recorded: a newer kernel may help";
+/// The kernel's counts of faults.
+const COUNTS: &str = "perf page-faults";
+/// The function that tier 1 hooks.
+const HANDLER: &str = "handle_mm_fault";
+
+/// The hooks that were attached.
+#[derive(Default)]
+pub struct Watched {
+    /// The tier; `None`: faults are not traced.
+    pub source: Option<FaultSource>,
+    /// Software events with their CPUs, not enabled yet.
+    pub events: Vec<(u32, OwnedFd)>,
+    /// Each CPU has such events.
+    pub has_events: bool,
+}
+
+/// Attaches the best tier that was requested and that the kernel allows.
+pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &mut Vec<HookStatus>) -> Watched {
+    if asked.mode == FaultMode::Off {
+        return Watched::default();
+    }
+    let tries = |source| asked.source.is_none_or(|only| only == source);
+    if tries(FaultSource::Fentry)
+        && let Some(events) = handled(ebpf, btf, cpus, status)
+    {
+        exceptions(ebpf, btf, status);
+        more(ebpf, btf, status);
+        return Watched {
+            source: Some(FaultSource::Fentry),
+            has_events: !events.is_empty(),
+            events,
+        };
+    }
+    if tries(FaultSource::Tracepoint) {
+        let completions = COMPLETIONS.map(|(name, _)| name);
+        ahead::load(ebpf, btf, ahead::by_name(&[&completions[..], &MORE].concat()));
+    }
+    let source = if tries(FaultSource::Tracepoint) && exceptions(ebpf, btf, status) {
+        more(ebpf, btf, status);
+        FaultSource::Tracepoint
+    } else if tries(FaultSource::Perf) || tries(FaultSource::Tracepoint) {
+        FaultSource::Perf
+    } else {
+        return Watched::default();
+    };
+    let opened = completions(ebpf, cpus);
+    status.push(status_of_counts(&opened, NOT_RECORDED));
+    let Ok(events) = opened else {
+        unload(ebpf, &EXCEPTIONS);
+        unload(ebpf, &MORE);
+        return Watched::default();
+    };
+    Watched {
+        source: Some(source),
+        has_events: true,
+        events,
+    }
+}
+
+/// Attaches tier 1, with the kernel's counts where threads lose their CPU within programs. A kernel that takes only
+/// one end of the function is not usable: `None`.
+fn handled(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], status: &mut Vec<HookStatus>) -> Option<Vec<(u32, OwnedFd)>> {
+    let [entries, exits] = &TWINS;
+    let mut events = Vec::new();
+    let ends = entry(ebpf, entries[0], HANDLER, btf).and_then(|()| {
+        let wants_counts = preempt::is_usual(machine::kernel_version());
+        let mut twins = if wants_counts { 1 } else { 2 };
+        let counts = COMPLETIONS.map(|(name, _)| name);
+        let counts = if wants_counts { &counts[..] } else { &[] };
+        let of_handler = exits[..twins].iter().map(|&name| (name, HANDLER));
+        let others = ahead::by_name(counts).chain(ahead::by_name(&MORE));
+        ahead::load(ebpf, btf, of_handler.chain(others));
+        if wants_counts {
+            let opened = completions(ebpf, cpus);
+            status.push(status_of_counts(&opened, LEFT_OUT));
+            match opened {
+                Ok(opened) => events = opened,
+                Err(_) => twins = 2,
+            }
+        }
+        entries[1..twins]
+            .iter()
+            .try_for_each(|name| entry(ebpf, name, HANDLER, btf))?;
+        exits[..twins]
+            .iter()
+            .try_for_each(|name| exit(ebpf, name, HANDLER, btf))
+    });
+    let works = ends.is_ok();
+    if !works {
+        unload(ebpf, TWINS.as_flattened());
+        unload(ebpf, &MORE);
+    }
+    status.push(hook::with_remedy(
+        hook("fault", "fentry/fexit handle_mm_fault", ends),
+        NEXT_TIER,
+    ));
+    if works {
+        for (name, function) in [
+            ("filemap_exit", "filemap_fault"),
+            ("huge_exit", "do_huge_pmd_anonymous_page"),
+        ] {
+            let result = exit(ebpf, name, function, btf);
+            status.push(hook::with_remedy(
+                hook("fault", &format!("fexit {function}"), result),
+                LEFT_OUT,
+            ));
+        }
+    }
+    works.then_some(events)
+}
+
+fn entry(ebpf: &mut Ebpf, name: &str, function: &str, btf: &Btf) -> Result<(), ProgramError> {
+    let program: &mut FEntry = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
+    ahead::or_loaded(program.load(function, btf))?;
+    program.attach().map(|_| ())
+}
+
+fn exit(ebpf: &mut Ebpf, name: &str, function: &str, btf: &Btf) -> Result<(), ProgramError> {
+    let program: &mut FExit = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
+    ahead::or_loaded(program.load(function, btf))?;
+    program.attach().map(|_| ())
+}
+
+fn exceptions(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) -> bool {
+    let results = hook::attach_tracepoints(ebpf, btf, ("fault", &EXCEPTIONS), NEXT_TIER);
+    let works = results.iter().all(|status| status.refused.is_none());
+    status.extend(results);
+    if !works {
+        unload(ebpf, &EXCEPTIONS);
+        unload(ebpf, &MORE);
+    }
+    works
+}
+
+fn more(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) {
+    status.extend(hook::attach_tracepoints(ebpf, btf, ("fault", &MORE), LEFT_OUT));
+}
+
+/// The programs on the kernel's counts of faults.
+const COMPLETIONS: [(&str, perf::Count); 2] = [
+    ("fault_minor", perf::Count::MinorFaults),
+    ("fault_major", perf::Count::MajorFaults),
+];
+
+fn completions(ebpf: &mut Ebpf, cpus: &[u32]) -> Result<Vec<(u32, OwnedFd)>, ProgramError> {
+    for (name, _) in COMPLETIONS {
+        let program: &mut PerfEvent = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
+        ahead::or_loaded(program.load())?;
+    }
+    let mut events = Vec::new();
+    for &cpu in cpus {
+        events.extend(completions_on(ebpf, cpu).map_err(ProgramError::IOError)?);
+    }
+    Ok(events)
+}
+
+/// The status of the kernel's counts: they take two descriptors per CPU, which a low limit may not allow.
+fn status_of_counts<T>(opened: &Result<T, ProgramError>, remedy: &str) -> HookStatus {
+    let status = hook::hook_of("fault", COUNTS, opened.as_ref().map(|_| ()));
+    match opened {
+        Err(ProgramError::IOError(error) | ProgramError::LoadError { io_error: error, .. })
+            if open_files::is_reached(error) =>
+        {
+            hook::with_remedy(status, &open_files::remedy())
+        }
+        _ => hook::with_remedy(status, remedy),
+    }
+}
+
+/// Attaches the loaded programs to one CPU's counts, which are not enabled yet.
+pub fn completions_on(ebpf: &Ebpf, cpu: u32) -> io::Result<Vec<(u32, OwnedFd)>> {
+    let mut events = Vec::new();
+    for (name, count) in COMPLETIONS {
+        let event = perf::open_count(count, cpu)?;
+        perf::set_program(event.as_fd(), hook::program_of(ebpf, name)?)?;
+        events.push((cpu, event));
+    }
+    Ok(events)
+}
+
+/// Detaches programs.
+fn unload(ebpf: &mut Ebpf, names: &[&str]) {
+    for name in names {
+        // A program that was never loaded has nothing to detach.
+        let _ = match ebpf.program_mut(name) {
+            Some(aya::programs::Program::FEntry(program)) => program.unload(),
+            Some(aya::programs::Program::FExit(program)) => program.unload(),
+            Some(aya::programs::Program::BtfTracePoint(program)) => BtfTracePoint::unload(program),
+            _ => Ok(()),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_file_limit_is_not_taken_for_an_old_kernel() {
+        let refused = |error| -> Result<(), _> { Err(ProgramError::IOError(io::Error::from_raw_os_error(error))) };
+        let status = status_of_counts(&refused(libc::EMFILE), NOT_RECORDED);
+        let remedy = status.remedy.unwrap();
+        assert!(remedy.contains("`ulimit -n`") && !remedy.contains("kernel"), "{remedy}");
+        let status = status_of_counts(&refused(libc::ENOENT), NOT_RECORDED);
+        assert_eq!(status.remedy.as_deref(), Some(NOT_RECORDED));
+        assert!(status_of_counts(&Ok(()), NOT_RECORDED).refused.is_none());
+    }
+}
