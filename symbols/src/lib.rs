@@ -24,6 +24,7 @@ pub mod jitdump;
 pub mod kallsyms;
 pub mod patience;
 pub mod perf_map;
+mod scratch;
 pub mod server;
 mod spans;
 mod symbolicator;

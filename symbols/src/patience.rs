@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use nix::sys::statfs::{FsType, fstatfs};
 
-use crate::symbolicator::Config;
+use crate::scratch;
 
 /// Magic numbers from `linux/magic.h`.
 const FUSE_SUPER_MAGIC: FsType = FsType(0x6573_5546);
@@ -130,7 +130,7 @@ pub(crate) fn here(file: File, progress: &Progress) -> io::Result<File> {
     if metadata.len() > MAX_COPY {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
-    let mut copy = tempfile::tempfile_in(Config::scratch_folder())?;
+    let mut copy = tempfile::tempfile_in(scratch::folder())?;
     let mut piece = vec![0; PIECE];
     let mut offset = 0;
     while offset < metadata.len() {

@@ -7,7 +7,6 @@ mod frames;
 pub(crate) mod locate;
 mod minidebug;
 mod module;
-mod scratch;
 mod split;
 
 use std::io;
@@ -22,7 +21,7 @@ use tokio::runtime::{Builder, Runtime};
 pub use debuginfod::Debuginfod;
 
 use crate::elf::{ElfError, ElfFile};
-use crate::vetted;
+use crate::{scratch, vetted};
 
 /// Additional locations of debug files.
 #[derive(Debug, Clone, Default)]

@@ -6,6 +6,7 @@
     reason = "a test that fails should stop immediately"
 )]
 
+mod circles;
 mod words;
 
 use std::path::{Path, PathBuf};

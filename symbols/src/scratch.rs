@@ -8,7 +8,7 @@ use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
 const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
 
 /// The folder from the environment; else the default one, unless that is in memory, too.
-pub(super) fn folder() -> PathBuf {
+pub fn folder() -> PathBuf {
     let usual = std::env::temp_dir();
     if std::env::var_os("TMPDIR").is_none() && is_memory(&usual) {
         return "/var/tmp".into();
