@@ -3,6 +3,7 @@
 use profiler_common::config::Config;
 
 use crate::checks;
+use crate::hooks::arch;
 use crate::hooks::attach::{self, Nouns};
 use crate::hooks::btf::{self, Btf};
 use crate::hooks::exact_touch;
@@ -91,7 +92,7 @@ fn kernel_version() -> HookStatus {
     let (major, minor) = OLDEST_KERNEL;
     let refused = match machine::version(&release) {
         Some(version) if version < OLDEST_KERNEL => Some(format!("older than {major}.{minor}")),
-        _ if architecture != "x86_64" => Some(format!("no eBPF object for {architecture} yet")),
+        _ if arch::OBJECT.is_none() => Some(format!("no eBPF object for {architecture} yet")),
         _ => None,
     };
     let remedy = format!("use an x86-64 machine with kernel {major}.{minor} or newer");

@@ -2,6 +2,7 @@
 //! about them. What the hooks report is read in `drain`.
 
 mod ahead;
+pub(crate) mod arch;
 pub mod attach;
 pub(crate) mod bounds;
 pub mod btf;

@@ -8,6 +8,7 @@ use aya::{Btf, Ebpf};
 use serde::{Deserialize, Serialize};
 
 use super::ahead;
+use super::arch::EXCEPTIONS;
 use super::hook::{self, hook};
 use super::{perf, preempt};
 use crate::proc::{machine, open_files};
@@ -64,8 +65,6 @@ pub struct Faults {
 /// thread on the same CPU; then its twin runs, or, where preemption is common, the kernel's own count of the fault is
 /// used.
 pub const TWINS: [[&str; 2]; 2] = [["fault_entry", "fault_entry_again"], ["fault_exit", "fault_exit_again"]];
-/// The exceptions: both or none.
-const EXCEPTIONS: [&str; 2] = ["page_fault_user", "page_fault_kernel"];
 /// Hooks that add details to tiers 1 and 2; each is optional.
 const MORE: [&str; 9] = [
     "signal_generate",

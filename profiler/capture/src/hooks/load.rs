@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use anyhow::Context as _;
 use aya::{Ebpf, EbpfLoader};
 use profiler_common::config::Config;
 use profiler_common::last_walk::LAST_WALKS;
@@ -10,13 +11,10 @@ use profiler_common::space::MAX_PLACES;
 use profiler_common::{ABI_SYMBOL, ABI_VERSION};
 use zerocopy::IntoBytes;
 
+use super::arch;
 use super::btf::{Btf, WALKER_NEEDS};
 use super::preempt;
 use crate::proc::{capabilities, machine};
-
-/// The object that scripts/build-ebpf built from profiler-ebpf/.
-#[cfg(target_arch = "x86_64")]
-static OBJECT: &[u8] = aya::include_bytes_aligned!("../../../ebpf/ngmi-x86_64.o");
 
 /// Environment variable with the path of an object to load instead. In debug builds only: choosing the object of a
 /// privileged program means having its privileges.
@@ -148,15 +146,13 @@ pub fn load(config: &Config, sizes: Sizes, types: &Btf) -> anyhow::Result<Ebpf> 
 
 fn object() -> anyhow::Result<Cow<'static, [u8]>> {
     if let Some(path) = from_environment(OBJECT_VARIABLE) {
-        use anyhow::Context as _;
         return Ok(std::fs::read(&path)
             .with_context(|| format!("{OBJECT_VARIABLE}={}", path.display()))?
             .into());
     }
-    #[cfg(target_arch = "x86_64")]
-    return Ok(Cow::Borrowed(OBJECT));
-    #[cfg(not(target_arch = "x86_64"))]
-    anyhow::bail!("there is no eBPF object for this CPU architecture yet: use an x86-64 machine")
+    let object =
+        arch::OBJECT.context("there is no eBPF object for this CPU architecture yet: use an x86-64 machine")?;
+    Ok(Cow::Borrowed(object))
 }
 
 /// What to do when the kernel does not accept our eBPF object.

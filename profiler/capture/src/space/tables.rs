@@ -15,13 +15,14 @@ use memmap2::{Mmap, MmapMut, MmapOptions};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use profiler_common::Loss;
 use profiler_common::space::{CodeRange, FRAME_POINTERS, MAX_PLACES, PENDING, Run, TABLE};
-use profiler_common::unwind::{Arch, PageRows, Row, TABLE_PAGE};
+use profiler_common::unwind::{PageRows, Row, TABLE_PAGE};
 use rustc_hash::{FxHashMap, FxHashSet};
 use zerocopy::{Immutable, IntoBytes};
 
 use super::ranges::{GRACE, Room};
 use super::segments::parts;
 use super::spaces::{Code, Piece, Spaces};
+use crate::hooks::arch::ARCH;
 use crate::hooks::load::Sizes;
 use crate::hooks::losses::Losses;
 use base::event::Segment;
@@ -32,13 +33,6 @@ use base::table::TableView;
 const PAGE: u64 = 4096;
 /// Executable segments of one file, at most.
 pub const SEGMENTS_LIMIT: usize = 64;
-
-/// The architecture of the walker's rules.
-const ARCH: Arch = if cfg!(target_arch = "aarch64") {
-    Arch::Aarch64
-} else {
-    Arch::X86_64
-};
 
 /// An array in the kernel that is written through windows into its memory.
 struct Array(MapData);

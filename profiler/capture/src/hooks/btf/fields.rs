@@ -3,6 +3,7 @@
 use profiler_common::config::{Config, MISSING};
 
 use super::Btf;
+use crate::hooks::arch::THREAD_POINTER;
 
 /// Selects a field of the configuration.
 type Place = fn(&mut Config) -> &mut u32;
@@ -20,7 +21,7 @@ const FIELDS: [(&[&str], Place); 71] = [
     (&["task_struct.se.sum_exec_runtime"], |c| &mut c.task_sum_exec_runtime),
     (&["task_struct.mm"], |c| &mut c.task_mm),
     (&["task_struct.flags"], |c| &mut c.task_flags),
-    (&["task_struct.thread.fsbase"], |c| &mut c.task_fsbase),
+    (&[THREAD_POINTER], |c| &mut c.task_fsbase),
     (&["mm_struct.start_stack"], |c| &mut c.mm_start_stack),
     (&["mm_struct.arg_start"], |c| &mut c.mm_arg_start),
     (&["mm_struct.arg_end"], |c| &mut c.mm_arg_end),

@@ -12,6 +12,7 @@ use crate::hooks::load;
 use base::addr::{Avma, FileOffset};
 use base::event::{At, FileId, Mapping, PROT_EXEC};
 use base::table::{Stats, Table};
+use profiler_common::unwind::Arch;
 
 const SIZES: Sizes = Sizes {
     threads: 16,

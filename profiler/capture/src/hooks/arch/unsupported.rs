@@ -1,0 +1,32 @@
+//! A processor on which ngmi does not record: it only converts and reads recordings.
+
+use profiler_common::config::CallSet;
+use profiler_common::unwind::Arch;
+
+use crate::hooks::btf::Btf;
+
+/// See `x86_64.rs` for these items.
+pub static OBJECT: Option<&[u8]> = None;
+pub const ARCH: Arch = if cfg!(target_arch = "aarch64") {
+    Arch::Aarch64
+} else {
+    Arch::X86_64
+};
+pub const THREAD_POINTER: &str = "task_struct.thread.fsbase";
+pub const EXCEPTIONS: [&str; 2] = ["page_fault_user", "page_fault_kernel"];
+
+pub fn preempt_count(_: &Btf) -> Option<(u64, u64)> {
+    None
+}
+
+pub fn calls_with_descriptor() -> CallSet {
+    CallSet::EMPTY
+}
+
+pub fn calls_with_path() -> CallSet {
+    CallSet::EMPTY
+}
+
+pub fn calls_with_path_second() -> CallSet {
+    CallSet::EMPTY
+}

@@ -1,0 +1,170 @@
+//! x86-64: its eBPF object, exceptions and system calls, with those of the i386 table.
+
+use libc::c_long;
+use profiler_common::config::CallSet;
+use profiler_common::unwind::Arch;
+use syscalls::{x86, x86_64};
+
+use crate::hooks::btf::Btf;
+use crate::hooks::waits::mark;
+use crate::proc::kallsyms;
+
+/// The object that scripts/build-ebpf built from profiler-ebpf/.
+pub static OBJECT: Option<&[u8]> = Some(aya::include_bytes_aligned!("../../../../ebpf/ngmi-x86_64.o"));
+/// The processor of the walker's rules.
+pub const ARCH: Arch = Arch::X86_64;
+/// The field with the address of a thread's control block.
+pub const THREAD_POINTER: &str = "task_struct.thread.fsbase";
+/// Programs on the exceptions that begin faults: both or none are attached.
+pub const EXCEPTIONS: [&str; 2] = ["page_fault_user", "page_fault_kernel"];
+
+/// Where each CPU's count of nested interrupts is: the array of the CPUs' offsets, and the count's place above such
+/// an offset. It is a separate variable, except in 6.2 to 6.14, where it is in `pcpu_hot`
+/// (arch/x86/include/asm/preempt.h).
+pub fn preempt_count(types: &Btf) -> Option<(u64, u64)> {
+    let (variable, field) = match types.offset("pcpu_hot.preempt_count") {
+        Some(field) => ("pcpu_hot", field),
+        None => ("__preempt_count", 0),
+    };
+    let [offsets, variable] = kallsyms::addresses(["__per_cpu_offset", variable]).ok()?;
+    Some((offsets?, variable?.checked_add(u64::from(field))?))
+}
+
+/// Calls whose first argument is a descriptor, and which may wait for the file behind it.
+pub fn calls_with_descriptor() -> CallSet {
+    calls(WITH_DESCRIPTOR, I386_WITH_DESCRIPTOR)
+}
+
+/// Calls whose first argument is a path.
+pub fn calls_with_path() -> CallSet {
+    calls(WITH_PATH, I386_WITH_PATH)
+}
+
+/// Calls whose second argument is a path, relative to the descriptor in the first.
+pub fn calls_with_path_second() -> CallSet {
+    calls(WITH_PATH_SECOND, I386_WITH_PATH_SECOND)
+}
+
+/// The calls of 64-bit programs with these numbers, and those of the i386 table that have the same name or one in
+/// `i386`.
+fn calls(numbers: &[c_long], i386: &[&str]) -> CallSet {
+    let mut set = CallSet::EMPTY;
+    let numbers = numbers.iter().filter_map(|&number| usize::try_from(number).ok());
+    let names = numbers
+        .clone()
+        .filter_map(|number| Some(x86_64::Sysno::new(number)?.name()));
+    let compat = names.chain(i386.iter().copied());
+    mark(
+        &mut set.i386,
+        compat.filter_map(|name| Some(name.parse::<x86::Sysno>().ok()? as usize)),
+    );
+    mark(&mut set.native, numbers);
+    set
+}
+
+const WITH_DESCRIPTOR: &[c_long] = &[
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_close,
+    libc::SYS_fstat,
+    libc::SYS_lseek,
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+    libc::SYS_readv,
+    libc::SYS_writev,
+    libc::SYS_preadv,
+    libc::SYS_pwritev,
+    libc::SYS_preadv2,
+    libc::SYS_pwritev2,
+    libc::SYS_sendfile,
+    libc::SYS_splice,
+    libc::SYS_copy_file_range,
+    libc::SYS_readahead,
+    libc::SYS_fadvise64,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_sync_file_range,
+    libc::SYS_syncfs,
+    libc::SYS_ftruncate,
+    libc::SYS_fallocate,
+    libc::SYS_getdents,
+    libc::SYS_getdents64,
+    libc::SYS_flock,
+    libc::SYS_fcntl,
+    libc::SYS_ioctl,
+    libc::SYS_connect,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+];
+const WITH_PATH: &[c_long] = &[
+    libc::SYS_open,
+    libc::SYS_creat,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_statfs,
+    libc::SYS_access,
+    libc::SYS_execve,
+    libc::SYS_rename,
+    libc::SYS_mkdir,
+    libc::SYS_rmdir,
+    libc::SYS_link,
+    libc::SYS_unlink,
+    libc::SYS_readlink,
+    libc::SYS_truncate,
+    libc::SYS_chdir,
+];
+const WITH_PATH_SECOND: &[c_long] = &[
+    libc::SYS_openat,
+    libc::SYS_openat2,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_unlinkat,
+    libc::SYS_mkdirat,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_linkat,
+    libc::SYS_readlinkat,
+    libc::SYS_execveat,
+];
+
+/// The same for the i386 table: calls that x86-64 does not have, or names differently (`syscall_32.tbl` of the
+/// kernel).
+const I386_WITH_DESCRIPTOR: &[&str] = &[
+    "_llseek",
+    "fadvise64_64",
+    "fcntl64",
+    "fstat64",
+    "ftruncate64",
+    "recvmmsg_time64",
+    "sendfile64",
+];
+const I386_WITH_PATH: &[&str] = &["lstat64", "stat64", "statfs64", "truncate64"];
+const I386_WITH_PATH_SECOND: &[&str] = &["fstatat64"];
+
+#[cfg(test)]
+mod tests {
+    use profiler_common::config::CALL_WORDS;
+
+    use super::*;
+
+    #[test]
+    fn calls_of_both_tables_are_found_by_name() {
+        let has = |words: &[u32; CALL_WORDS], number: usize| words[number / 32] >> (number % 32) & 1 == 1;
+        let set = calls(WITH_DESCRIPTOR, I386_WITH_DESCRIPTOR);
+        // `read` and `getdents`, and `fstat64`, which exists only in the i386 table; 0 is
+        // `restart_syscall` there.
+        assert!(has(&set.native, 0) && has(&set.native, 78));
+        assert!(has(&set.i386, 3) && has(&set.i386, 141) && has(&set.i386, 197) && !has(&set.i386, 0));
+        for name in [I386_WITH_DESCRIPTOR, I386_WITH_PATH, I386_WITH_PATH_SECOND].concat() {
+            assert!(name.parse::<x86::Sysno>().is_ok(), "{name}");
+        }
+    }
+}
