@@ -1,5 +1,4 @@
-//! Converts a page fault's record to a fact: class, access, parts, failure. Pure; docs/page-faults.md has the rules
-//! as a table.
+//! Converts a page fault's record to a fact: class, access, parts, failure. Pure; docs/page-faults.md has the rules.
 
 use std::time::Duration;
 
