@@ -7,3 +7,10 @@
 mod x86_64;
 
 pub use x86_64::{ARCH, Cache, ELF, FP, RA, RED_ZONE, SIGNAL_FRAME, SP, Unwinder, frame_registers};
+
+/// Where the kernel saves the interrupted registers when it delivers a signal, in bytes above the stack pointer.
+pub struct SignalFrame {
+    pub ip: u64,
+    pub sp: u64,
+    pub fp: u64,
+}

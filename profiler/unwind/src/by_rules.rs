@@ -32,7 +32,7 @@ impl Walker<'_> {
             _ => FrameAddress::from_instruction_pointer(address),
         };
         let cache = &mut self.caches[usize::try_from((address >> 3) % CACHES).unwrap_or(0)];
-        let mut regs = arch::frame_registers(address, registers);
+        let mut regs = arch::frame_registers(address, registers.sp, registers.fp);
         let mut missing = None;
         let mut zero = false;
         let mut read = |at| {

@@ -30,13 +30,6 @@ pub struct Trail<'s> {
     pub chained: bool,
 }
 
-/// Where the kernel saves the interrupted registers when it delivers a signal, in bytes above the stack pointer.
-pub struct SignalFrame {
-    pub ip: u64,
-    pub sp: u64,
-    pub fp: u64,
-}
-
 /// The kernel saved the interrupted registers in the `ucontext` at the stack pointer.
 pub fn by_signal_frame(trail: &mut Trail<'_>, registers: Registers) -> WalkStep {
     let read = |offset| trail.copy.read(registers.sp.wrapping_add(offset));

@@ -4,8 +4,7 @@ use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use gimli::{Register, X86_64};
 use profiler_common::unwind::Arch;
 
-use crate::cfi::Registers;
-use crate::steps::SignalFrame;
+use super::SignalFrame;
 
 /// The processor, for steps along rows.
 pub const ARCH: Arch = Arch::X86_64;
@@ -37,6 +36,6 @@ pub type Cache = CacheX86_64;
 type FrameRegisters = UnwindRegsX86_64;
 
 /// The registers of a frame whose code is at `address` of framehop's address space.
-pub fn frame_registers(address: u64, registers: Registers) -> FrameRegisters {
-    UnwindRegsX86_64::new(address, registers.sp, registers.fp)
+pub fn frame_registers(address: u64, sp: u64, fp: u64) -> FrameRegisters {
+    UnwindRegsX86_64::new(address, sp, fp)
 }
