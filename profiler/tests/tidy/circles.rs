@@ -148,7 +148,7 @@ fn resolve(all: &BTreeSet<Module>, from: &Module, path: &[String]) -> Option<Mod
             (from[..from.len().checked_sub(levels)?].to_vec(), &path[levels..])
         }
         _ => {
-            let child = [from.as_slice(), &[first.clone()]].concat();
+            let child = [from.as_slice(), std::slice::from_ref(first)].concat();
             all.contains(&child).then(|| (from.clone(), path))?
         }
     };
