@@ -1,6 +1,6 @@
 //! Every kernel struct field that the programs read, through the offsets of the running kernel.
 //!
-//! The order follows `Config` and profiler/capture/src/hooks/btf.rs. Pointers are tracepoint arguments or from
+//! The order follows `Config`. Pointers are tracepoint arguments or from
 //! `bpf_get_current_task_btf`, so the verifier knows their types and turns a bad load into a zero.
 
 mod disk;
@@ -68,6 +68,20 @@ pub(crate) fn probe<T: Copy>(base: u64, offset: u32) -> Option<T> {
     }
 }
 
+/// Defines methods that load a field, with 0 where this kernel has no such field.
+macro_rules! fields {
+    ($($(#[$doc:meta])* $name:ident: $Type:ty = $field:ident;)*) => {
+        $(
+            $(#[$doc])*
+            #[inline(always)]
+            pub fn $name(self) -> $Type {
+                load(self.0, config!($field)).unwrap_or(0)
+            }
+        )*
+    };
+}
+use fields;
+
 /// Whether this CPU serves an interrupt; `None`: the kernel does not show it.
 #[inline(always)]
 pub fn in_interrupt() -> Option<bool> {
@@ -94,16 +108,17 @@ impl Task {
         Self(unsafe { bpf_get_current_task_btf() }.cast_const().cast())
     }
 
-    /// The thread's id, as `gettid` in the first pid namespace.
-    #[inline(always)]
-    pub fn tid(self) -> u32 {
-        load(self.0, config!(task_pid)).unwrap_or(0)
-    }
-
-    /// The thread group's id, as `getpid` in the first pid namespace.
-    #[inline(always)]
-    pub fn pid(self) -> u32 {
-        load(self.0, config!(task_tgid)).unwrap_or(0)
+    fields! {
+        /// The thread's id, as `gettid` in the first pid namespace.
+        tid: u32 = task_pid;
+        /// The thread group's id, as `getpid` in the first pid namespace.
+        pid: u32 = task_tgid;
+        exit_code: u32 = task_exit_code;
+        minor_faults: u64 = task_min_flt;
+        major_faults: u64 = task_maj_flt;
+        sum_exec_runtime: u64 = task_sum_exec_runtime;
+        /// `TASK_*`
+        state: u32 = task_state;
     }
 
     /// Address of the name, for `bpf_probe_read_kernel`.
@@ -114,32 +129,12 @@ impl Task {
         (offset != MISSING).then(|| unsafe { self.0.byte_add(offset as usize) }.cast())
     }
 
-    #[inline(always)]
-    pub fn exit_code(self) -> u32 {
-        load(self.0, config!(task_exit_code)).unwrap_or(0)
-    }
-
-    #[inline(always)]
-    pub fn minor_faults(self) -> u64 {
-        load(self.0, config!(task_min_flt)).unwrap_or(0)
-    }
-
-    #[inline(always)]
-    pub fn major_faults(self) -> u64 {
-        load(self.0, config!(task_maj_flt)).unwrap_or(0)
-    }
-
     /// How often the thread was switched out (`nvcsw` and `nivcsw`), counted before the tracepoint reports it.
     #[inline(always)]
     pub fn switches(self) -> Option<u64> {
         let willing: u64 = load(self.0, config!(task_nvcsw))?;
         let unwilling: u64 = load(self.0, config!(task_nivcsw))?;
         Some(willing + unwilling)
-    }
-
-    #[inline(always)]
-    pub fn sum_exec_runtime(self) -> u64 {
-        load(self.0, config!(task_sum_exec_runtime)).unwrap_or(0)
     }
 
     /// The address space; `None` for a kernel thread and for a thread that has given it up.
@@ -178,12 +173,6 @@ impl Task {
     #[inline(always)]
     pub fn fsbase(self) -> Option<u64> {
         load(self.0, config!(task_fsbase))
-    }
-
-    /// `TASK_*`
-    #[inline(always)]
-    pub fn state(self) -> u32 {
-        load(self.0, config!(task_state)).unwrap_or(0)
     }
 
     /// Number of the system call that the task is in, with [`CALL_I386`] where it applies. Also `None` in a call that only x32 has.

@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 
-use super::{Dentry, Inode, load, probe};
+use super::{Dentry, Inode, fields, load, probe};
 use crate::maps::config;
 
 /// The lowest bits of `page.mapping`: anonymous memory, or not a file's.
@@ -44,21 +44,12 @@ impl Request {
         self.0 as u64
     }
 
-    #[inline(always)]
-    pub fn sector(self) -> u64 {
-        load(self.0, config!(request_sector)).unwrap_or(0)
-    }
-
-    /// Bytes that remain to be done.
-    #[inline(always)]
-    pub fn bytes(self) -> u32 {
-        load(self.0, config!(request_bytes)).unwrap_or(0)
-    }
-
-    /// Operation and flags.
-    #[inline(always)]
-    pub fn flags(self) -> u32 {
-        load(self.0, config!(request_flags)).unwrap_or(0)
+    fields! {
+        sector: u64 = request_sector;
+        /// Bytes that remain to be done.
+        bytes: u32 = request_bytes;
+        /// Operation and flags.
+        flags: u32 = request_flags;
     }
 
     /// The kernel counts it in the device's statistics.
@@ -103,20 +94,11 @@ impl Bio {
         self.0 as u64
     }
 
-    #[inline(always)]
-    pub fn sector(self) -> u64 {
-        load(self.0, config!(bio_sector)).unwrap_or(0)
-    }
-
-    #[inline(always)]
-    pub fn bytes(self) -> u32 {
-        load(self.0, config!(bio_bytes)).unwrap_or(0)
-    }
-
-    /// Operation and flags.
-    #[inline(always)]
-    pub fn flags(self) -> u32 {
-        load(self.0, config!(bio_flags)).unwrap_or(0)
+    fields! {
+        sector: u64 = bio_sector;
+        bytes: u32 = bio_bytes;
+        /// Operation and flags.
+        flags: u32 = bio_flags;
     }
 
     /// `blk_status_t`; 0: no error.
