@@ -12,7 +12,6 @@ pub const ARCH: Arch = if cfg!(target_arch = "aarch64") {
 } else {
     Arch::X86_64
 };
-pub const THREAD_POINTER: &str = "task_struct.thread.fsbase";
 pub const EXCEPTIONS: [&str; 2] = ["page_fault_user", "page_fault_kernel"];
 
 pub fn preempt_count(_: &Btf) -> Option<(u64, u64)> {

@@ -13,8 +13,6 @@ use crate::proc::kallsyms;
 pub static OBJECT: Option<&[u8]> = Some(aya::include_bytes_aligned!("../../../../ebpf/ngmi-x86_64.o"));
 /// The processor of the walker's rules.
 pub const ARCH: Arch = Arch::X86_64;
-/// The field with the address of a thread's control block.
-pub const THREAD_POINTER: &str = "task_struct.thread.fsbase";
 /// Programs on the exceptions that begin faults: both or none are attached.
 pub const EXCEPTIONS: [&str; 2] = ["page_fault_user", "page_fault_kernel"];
 
