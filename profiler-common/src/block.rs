@@ -3,6 +3,9 @@
 //! A *bio* is what a thread submits; a *request* is what the device receives: one bio, a part of one, or several merged ones. They are
 //! matched by location: the same device, and the bio's sectors are within the request's.
 
+#[cfg(feature = "user")]
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
 use crate::RecordHeader;
 use crate::switch::OpenFile;
 
@@ -74,10 +77,7 @@ pub const REQUEST_COUNTED: u32 = 8;
 /// A submitted bio.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct BioBody {
     /// First sector, of the whole disk.
     pub sector: u64,
@@ -102,10 +102,7 @@ pub struct BioBody {
 /// A bio was submitted to the block layer, by the header's thread at the header's time.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct Bio {
     /// Kind [`crate::RecordKind::Bio`].
     pub header: RecordHeader,
@@ -118,10 +115,7 @@ pub struct Bio {
 /// A device's request.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct RequestBody {
     /// First sector, of the whole disk.
     pub sector: u64,
@@ -152,10 +146,7 @@ pub struct RequestBody {
 /// A request has completed, at the header's time. The header's thread is the one that issued it, or 0.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct Request {
     /// Kind [`crate::RecordKind::Request`].
     pub header: RecordHeader,
@@ -166,10 +157,7 @@ pub struct Request {
 /// A request in flight, as stored by the eBPF programs.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct PendingRequest {
     /// What is known so far.
     pub body: RequestBody,

@@ -3,6 +3,9 @@
 //! The kernel handles one fault in one or more attempts (`VM_FAULT_RETRY`), and a fault may begin inside another one, when the
 //! kernel copies from or to user memory. One record is one fault, sent at its end.
 
+#[cfg(feature = "user")]
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
 use crate::RecordHeader;
 use crate::stack::Stacks;
 
@@ -88,10 +91,7 @@ pub mod returned {
 /// The mapping of a fault.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct Vma {
     /// Inode of the file, with [`FAULT_HAS_FILE`].
     pub inode: u64,
@@ -112,10 +112,7 @@ pub struct Vma {
 /// The time that a fault waited, by reason, in ns. The parts do not overlap, except for `reclaim`, which includes waits.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct Waits {
     /// Outside `handle_mm_fault`: mostly for the lock of the address space.
     pub lock: u64,
@@ -132,10 +129,7 @@ pub struct Waits {
 /// The content of a fault's record, in addition to thread, time and stack.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct FaultBody {
     /// The accessed address.
     pub address: u64,
@@ -168,10 +162,7 @@ pub struct FaultBody {
 /// Start of a fault's record; the copy of the stack follows. The header's time is the end of the fault.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct FaultHead {
     /// Kind [`crate::RecordKind::Fault`].
     pub header: RecordHeader,
@@ -184,10 +175,7 @@ pub struct FaultHead {
 /// Consecutive pages that a recorded thread read into the page cache.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct PagesRead {
     /// Kind [`crate::RecordKind::PagesRead`]; the time is that of the record.
     pub header: RecordHeader,
@@ -198,10 +186,7 @@ pub struct PagesRead {
 /// Consecutive pages of a file.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct ReadRun {
     /// When the first page was added (`CLOCK_MONOTONIC` in ns).
     pub since: u64,
@@ -224,10 +209,7 @@ pub struct ReadRun {
 /// A fault in progress, as stored by the eBPF programs.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct Pending {
     /// What is known so far.
     pub body: FaultBody,
@@ -255,10 +237,7 @@ pub const OUT_BLOCKED: u32 = 2;
 /// Numbers of faults of a thread, by outcome.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct FaultCounts {
     /// Sent, except for failed ones.
     pub seen: u64,
@@ -278,10 +257,7 @@ pub const BEFORE_UNKNOWN: u64 = u64::MAX;
 /// The faults of a thread, as stored by the eBPF programs.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct ThreadFaults {
     /// The innermost fault in progress.
     pub inner: Pending,

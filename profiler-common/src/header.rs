@@ -1,5 +1,8 @@
 //! The header of every record.
 
+#[cfg(feature = "user")]
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
 /// The kind of a record; the first field of its header.
 #[repr(u16)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,10 +44,7 @@ pub enum RecordKind {
 /// The start of every record.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct RecordHeader {
     /// A [`RecordKind`].
     pub kind: u16,

@@ -14,6 +14,7 @@ pub mod known_ranges;
 pub mod last_walk;
 pub mod loss;
 pub mod memory;
+mod numbered;
 pub mod piece;
 pub mod preempt;
 pub mod sample;

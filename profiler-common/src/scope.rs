@@ -1,15 +1,15 @@
 //! The recorded threads: the tables that both sides write.
 
+#[cfg(feature = "user")]
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
 use crate::fault::ThreadFaults;
 use crate::switch::ThreadWaits;
 
 /// A thread to be recorded, added by user space by tid, until the eBPF programs first see it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct Wanted {
     /// Start of its recording (`CLOCK_MONOTONIC` in ns).
     pub since: u64,
@@ -42,10 +42,7 @@ pub const HIDES_ALWAYS: u32 = 2;
 /// only the sampling program writes `reported`, so one may interrupt the other and the sum stays exact.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct ThreadState {
     /// Start of the thread's recording (`CLOCK_MONOTONIC` in ns).
     pub since: u64,

@@ -5,13 +5,13 @@
 //! new run elsewhere and then replaces the space's run number, so a walk always sees a complete run, old or new. A child takes
 //! over its parent's run when it is created and keeps it until user space writes one for the child.
 
+#[cfg(feature = "user")]
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
 /// One code range of an address space.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct CodeRange {
     /// First address.
     pub start: u64,

@@ -1,6 +1,9 @@
 //! The stacks of a thread at an event: user and kernel stacks, which are sent once and referred to by their keys, and the copy of the part that a
 //! walk did not reach.
 
+#[cfg(feature = "user")]
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
 use crate::RecordHeader;
 
 /// Maximum number of kernel frames of a stack: the kernel's limit (`PERF_MAX_STACK_DEPTH`).
@@ -29,10 +32,7 @@ pub const FLAG_CALLER: u32 = 128;
 /// The user registers from which unwinding starts.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct UserRegs {
     /// Instruction pointer.
     pub ip: u64,
@@ -47,10 +47,7 @@ pub struct UserRegs {
 /// The stacks of a thread at an event.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct Stacks {
     /// Key of the user stack as far as it was walked; 0: not walked.
     pub user: u64,
@@ -85,10 +82,7 @@ pub const INTERRUPTED: u64 = 1 << 63;
 /// Start of a stack's record; `count` frames of 8 bytes follow, leaf first.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct StackHead {
     /// Kind [`crate::RecordKind::UserStack`] or [`crate::RecordKind::KernelStack`].
     pub header: RecordHeader,

@@ -3,6 +3,9 @@
 //! One record is one wait, sent when the thread runs again; if waits occur too fast to be recorded individually at an acceptable cost, one
 //! record represents several of them, with their sums.
 
+#[cfg(feature = "user")]
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
 use crate::RecordHeader;
 use crate::stack::{MAX_KERNEL_FRAMES, Stacks, UserRegs};
 
@@ -53,10 +56,7 @@ pub mod state {
 /// The file of a descriptor.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct OpenFile {
     /// Inode.
     pub inode: u64,
@@ -75,10 +75,7 @@ pub struct OpenFile {
 /// The waker of a thread.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct Waker {
     /// Time of the wakeup (`CLOCK_MONOTONIC` in ns).
     pub time: u64,
@@ -95,10 +92,7 @@ pub struct Waker {
 /// The content of a wait's record, in addition to thread, stack and end.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct WaitBody {
     /// When the thread was switched out; for several waits, the first time.
     pub out: u64,
@@ -129,10 +123,7 @@ pub struct WaitBody {
 /// A wait's record. The header's time is the switch-in, or, for several waits, the time of the report.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct Wait {
     /// Kind [`crate::RecordKind::Wait`].
     pub header: RecordHeader,
@@ -148,10 +139,7 @@ pub struct Wait {
 /// A wait's own record is written when another thread's memory is mapped, and the submitter of a request may be gone when it completes.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct StackAheadHead {
     /// Kind [`crate::RecordKind::StackAhead`].
     pub header: RecordHeader,
@@ -165,10 +153,7 @@ pub const PATH_LEN: usize = 256;
 /// The path argument of the system call of a coming wait (`open` and similar ones).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct CallPath {
     /// Kind [`crate::RecordKind::CallPath`]; the time is the wait's `out`.
     pub header: RecordHeader,
@@ -188,10 +173,7 @@ pub const ENDED_LATER: u32 = 2;
 /// Wakers on other CPUs write `waker` and `waker_flags`; everything else belongs to the CPU that switches the thread out or in.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct ThreadWaits {
     /// The current wait, or the last one: `out` is 0 while the thread runs.
     pub now: WaitBody,
@@ -220,10 +202,7 @@ pub struct ThreadWaits {
 /// A thread that is off-CPU when the recording begins: the start of its wait was not recorded, and it may not end. Written by the iterator over tasks.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct Asleep {
     /// Thread group.
     pub pid: u32,
@@ -253,10 +232,7 @@ pub struct Asleep {
 /// [`OpenFile::name`]. A renamed file has a different key, as does another file that reuses its inode number.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct FileNameHead {
     /// Kind [`crate::RecordKind::FileName`].
     pub header: RecordHeader,

@@ -1,5 +1,8 @@
 //! task: starts, executables, names and ends of threads.
 
+#[cfg(feature = "user")]
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
 use crate::RecordHeader;
 use crate::fault::FaultCounts;
 
@@ -13,10 +16,7 @@ pub const COMMAND_LINE_LEN: usize = 1024;
 /// A thread or process started (`task:task_newtask`). The header's pid and tid are the child's.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct TaskNew {
     /// Kind [`crate::RecordKind::TaskNew`].
     pub header: RecordHeader,
@@ -35,10 +35,7 @@ pub struct TaskNew {
 /// A process replaced its program (`sched:sched_process_exec`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct TaskExec {
     /// Kind [`crate::RecordKind::TaskExec`].
     pub header: RecordHeader,
@@ -63,10 +60,7 @@ pub struct TaskExec {
 /// A thread ended (`sched:sched_process_exit`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct TaskExit {
     /// Kind [`crate::RecordKind::TaskExit`].
     pub header: RecordHeader,
@@ -89,10 +83,7 @@ pub struct TaskExit {
 /// A thread changed its name (`task:task_rename`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct TaskRename {
     /// Kind [`crate::RecordKind::TaskRename`].
     pub header: RecordHeader,

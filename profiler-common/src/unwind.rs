@@ -7,6 +7,10 @@
 
 #![allow(clippy::inline_always)] // The kernel's verifier follows a step best when it is part of the walk.
 
+#[cfg(feature = "user")]
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::numbered;
 use crate::stack::UserRegs;
 
 /// Bytes of text that one page of a table covers.
@@ -17,10 +21,7 @@ pub const WORD: i64 = 8;
 /// The unwind rules from the byte `pc` of a table's page up to the next row.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct Row {
     /// First byte, relative to the page's start.
     pub pc: u16,
@@ -42,10 +43,7 @@ pub const FAR: u64 = 16;
 /// The rows that begin in one page of a table, in the kernel's array of all rows. (An element of such an array has at least 8 bytes.)
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "user",
-    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
-)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct PageRows {
     /// Index of the first row.
     pub first: u32,
@@ -138,66 +136,30 @@ impl Row {
     }
 }
 
-/// Why a walk ended.
-#[repr(u8)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum WalkEnd {
-    /// It reached the thread's first frame.
-    Complete = 0,
-    /// No mapping covers the address.
-    NoMapping = 1,
-    /// The module has no table (yet), and its frame pointers lead nowhere.
-    NoTable = 2,
-    /// The table has no row for the address.
-    NoRow = 3,
-    /// The table has a rule that no row can represent.
-    Unsupported = 4,
-    /// The stack could not be read: a page that is not in memory, or an invalid address.
-    ReadFailed = 5,
-    /// The rules do not lead to an ascending chain of frames.
-    BadChain = 6,
-    /// The maximum number of frames was reached.
-    Limit = 7,
-    /// The mappings of the address space are not known yet.
-    NoSpace = 8,
-    /// There was no walk: the walker is disabled, or in use by programs that this one interrupted.
-    NotWalked = 9,
-}
-
-impl WalkEnd {
-    /// All ends, in numeric order.
-    pub const ALL: [Self; 10] = [
-        Self::Complete,
-        Self::NoMapping,
-        Self::NoTable,
-        Self::NoRow,
-        Self::Unsupported,
-        Self::ReadFailed,
-        Self::BadChain,
-        Self::Limit,
-        Self::NoSpace,
-        Self::NotWalked,
-    ];
-
-    /// The end in words.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Complete => "complete",
-            Self::NoMapping => "no mapping",
-            Self::NoTable => "no table",
-            Self::NoRow => "no row",
-            Self::Unsupported => "unsupported rule",
-            Self::ReadFailed => "read failed",
-            Self::BadChain => "broken chain",
-            Self::Limit => "limit",
-            Self::NoSpace => "mappings not known yet",
-            Self::NotWalked => "not walked",
-        }
-    }
-
-    /// The end with this number.
-    pub fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.get(number as usize).copied()
+numbered! {
+    /// Why a walk ended.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum WalkEnd: u8 {
+        /// It reached the thread's first frame.
+        Complete = 0 => "complete",
+        /// No mapping covers the address.
+        NoMapping = 1 => "no mapping",
+        /// The module has no table (yet), and its frame pointers lead nowhere.
+        NoTable = 2 => "no table",
+        /// The table has no row for the address.
+        NoRow = 3 => "no row",
+        /// The table has a rule that no row can represent.
+        Unsupported = 4 => "unsupported rule",
+        /// The stack could not be read: a page that is not in memory, or an invalid address.
+        ReadFailed = 5 => "read failed",
+        /// The rules do not lead to an ascending chain of frames.
+        BadChain = 6 => "broken chain",
+        /// The maximum number of frames was reached.
+        Limit = 7 => "limit",
+        /// The mappings of the address space are not known yet.
+        NoSpace = 8 => "mappings not known yet",
+        /// There was no walk: the walker is disabled, or in use by programs that this one interrupted.
+        NotWalked = 9 => "not walked",
     }
 }
 

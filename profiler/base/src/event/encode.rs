@@ -3,6 +3,7 @@
 mod block;
 mod switch;
 
+use profiler_common::numbered;
 use profiler_common::stack::{FLAG_CHECK, FLAG_USER_REGS, FLAG_WALK_COMPLETE};
 
 use super::bytes::{Malformed, put, put_bytes, put_difference};
@@ -14,91 +15,55 @@ use super::{
 };
 use crate::addr::KernelOffset;
 
-/// First byte of each event in an Events chunk.
-#[repr(u8)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tag {
-    /// [`Event::TaskNew`]
-    TaskNew = 1,
-    /// [`Event::TaskExec`]
-    TaskExec = 2,
-    /// [`Event::TaskExit`]
-    TaskExit = 3,
-    /// [`Event::TaskRename`]
-    TaskRename = 4,
-    /// [`Event::Mapping`]
-    Mapping = 5,
-    // 6 was the move of a mapping, which was never written; the number must not be reused.
-    /// [`Event::Sample`]
-    Sample = 7,
-    /// [`Event::Loss`]
-    Loss = 8,
-    /// [`Event::Watermark`]
-    Watermark = 9,
-    /// [`Event::End`]
-    End = 10,
-    /// [`Event::TaskAlive`]
-    TaskAlive = 11,
-    /// [`Event::UserStack`]
-    UserStack = 12,
-    /// [`Event::KernelStack`]
-    KernelStack = 13,
-    /// [`Event::Fault`]
-    Fault = 14,
-    /// [`Event::PagesRead`]
-    PagesRead = 15,
-    /// [`Event::Wait`]
-    Wait = 16,
-    /// [`Event::StackAhead`]
-    StackAhead = 17,
-    /// [`Event::CallPath`]
-    CallPath = 18,
-    /// [`Event::FileName`]
-    FileName = 19,
-    /// [`Event::Bio`]
-    Bio = 20,
-    /// [`Event::Request`]
-    Request = 21,
-    /// [`Event::DeviceName`]
-    DeviceName = 22,
-    /// [`Event::FileName`] that events refer to by its number
-    NumberedFileName = 23,
-}
-
-impl Tag {
-    /// The tag with this value.
-    pub fn from_number(number: u8) -> Option<Self> {
-        use Tag::{
-            Bio, CallPath, DeviceName, End, Fault, FileName, KernelStack, Loss, Mapping, NumberedFileName, PagesRead,
-            Request, Sample, StackAhead, TaskAlive, TaskExec, TaskExit, TaskNew, TaskRename, UserStack, Wait,
-            Watermark,
-        };
-        [
-            TaskNew,
-            TaskExec,
-            TaskExit,
-            TaskRename,
-            Mapping,
-            Sample,
-            Loss,
-            Watermark,
-            End,
-            TaskAlive,
-            UserStack,
-            KernelStack,
-            Fault,
-            PagesRead,
-            Wait,
-            StackAhead,
-            CallPath,
-            FileName,
-            Bio,
-            Request,
-            DeviceName,
-            NumberedFileName,
-        ]
-        .into_iter()
-        .find(|tag| *tag as u8 == number)
+numbered! {
+    /// First byte of each event in an Events chunk.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Tag: u8 {
+        /// [`Event::TaskNew`]
+        TaskNew = 1,
+        /// [`Event::TaskExec`]
+        TaskExec = 2,
+        /// [`Event::TaskExit`]
+        TaskExit = 3,
+        /// [`Event::TaskRename`]
+        TaskRename = 4,
+        /// [`Event::Mapping`]
+        Mapping = 5,
+        // 6 was the move of a mapping, which was never written; the number must not be reused.
+        /// [`Event::Sample`]
+        Sample = 7,
+        /// [`Event::Loss`]
+        Loss = 8,
+        /// [`Event::Watermark`]
+        Watermark = 9,
+        /// [`Event::End`]
+        End = 10,
+        /// [`Event::TaskAlive`]
+        TaskAlive = 11,
+        /// [`Event::UserStack`]
+        UserStack = 12,
+        /// [`Event::KernelStack`]
+        KernelStack = 13,
+        /// [`Event::Fault`]
+        Fault = 14,
+        /// [`Event::PagesRead`]
+        PagesRead = 15,
+        /// [`Event::Wait`]
+        Wait = 16,
+        /// [`Event::StackAhead`]
+        StackAhead = 17,
+        /// [`Event::CallPath`]
+        CallPath = 18,
+        /// [`Event::FileName`]
+        FileName = 19,
+        /// [`Event::Bio`]
+        Bio = 20,
+        /// [`Event::Request`]
+        Request = 21,
+        /// [`Event::DeviceName`]
+        DeviceName = 22,
+        /// [`Event::FileName`] that events refer to by its number
+        NumberedFileName = 23,
     }
 }
 

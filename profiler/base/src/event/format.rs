@@ -1,5 +1,7 @@
 //! The log's outer format: file header, chunk frames, and the limits that every reader enforces.
 
+use profiler_common::numbered;
+
 /// First bytes of every log.
 pub const FILE_MAGIC: [u8; 8] = *b"ngmi-log";
 /// Incremented with every change that an older reader would misread.
@@ -30,40 +32,24 @@ pub const MAX_STACK: usize = 1 << 20;
 /// Maximum number of frames of a stack.
 pub const MAX_FRAMES: usize = 4096;
 
-/// Kinds of chunks.
-#[repr(u16)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ChunkKind {
-    /// JSON of [`super::Header`]; the first chunk.
-    Header = 1,
-    /// Events in the order in which they were drained.
-    Events = 2,
-    /// Names of kernel functions.
-    KernelSymbols = 3,
-    /// JSON of one [`super::Module`].
-    Module = 4,
-    /// A part of an [`super::Attachment`].
-    Attachment = 5,
-    /// A part of the content of [`super::Event::Resolved`].
-    Resolved = 6,
-    /// JSON of one [`super::Cost`].
-    Cost = 7,
-}
-
-impl ChunkKind {
-    /// The kind with this number.
-    pub fn from_number(number: u16) -> Option<Self> {
-        [
-            Self::Header,
-            Self::Events,
-            Self::KernelSymbols,
-            Self::Module,
-            Self::Attachment,
-            Self::Resolved,
-            Self::Cost,
-        ]
-        .into_iter()
-        .find(|kind| *kind as u16 == number)
+numbered! {
+    /// Kinds of chunks.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum ChunkKind: u16 {
+        /// JSON of [`super::Header`]; the first chunk.
+        Header = 1,
+        /// Events in the order in which they were drained.
+        Events = 2,
+        /// Names of kernel functions.
+        KernelSymbols = 3,
+        /// JSON of one [`super::Module`].
+        Module = 4,
+        /// A part of an [`super::Attachment`].
+        Attachment = 5,
+        /// A part of the content of [`super::Event::Resolved`].
+        Resolved = 6,
+        /// JSON of one [`super::Cost`].
+        Cost = 7,
     }
 }
 
