@@ -11,7 +11,7 @@ use super::skeleton::ThreadRow;
 use super::track::{Item, Samples, TrackRow, Weight, lay_out};
 use base::addr::{Timestamp, ns};
 use fact::reduce::budget::{Collected, FoldedStack};
-use fact::{FaultFact, ProcessId, StackId, Tables};
+use fact::{FaultFact, ProcessId, Tables};
 
 impl Weight {
     fn of(self, fault: &FaultFact) -> u64 {
@@ -143,7 +143,7 @@ impl Serialize for CompanionThread<'_> {
 
 impl CompanionThread<'_> {
     fn rows(&self) -> Vec<TrackRow> {
-        let row = |stack: Option<StackId>| stack.and_then(|stack| self.shared.stack_row(stack));
+        let row = |stack| self.shared.stack_row(stack);
         let Companion { process, weight, .. } = *self.companion;
         let threads = self.tables.threads.iter().zip(&self.collected.threads);
         let faults = threads.filter(|(thread, _)| thread.process == process);

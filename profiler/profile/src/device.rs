@@ -154,7 +154,7 @@ impl<'a> DeviceThread<'a> {
             for bio in &request.bios {
                 let bytes = u64::from(bio.bytes).min(left);
                 left -= bytes;
-                let stack = bio.stack.and_then(|stack| self.shared.stack_row(stack));
+                let stack = self.shared.stack_row(bio.stack);
                 items.push(item(stack, bytes));
             }
             items.push(item(None, left));
@@ -187,7 +187,7 @@ impl Markers<'_, '_> {
     fn data(&self, request: &RequestFact) -> Data {
         let DeviceThread { tables, shared, .. } = self.thread;
         let stack = request.bios.first().and_then(|bio| bio.stack);
-        let stack = stack.and_then(|stack| shared.stack_row(stack));
+        let stack = shared.stack_row(stack);
         Data {
             payload: RequestPayload::of_device(request, tables),
             cause: stack.map(|stack| CauseStack { stack }),

@@ -4,6 +4,8 @@
 //! A profile that is saved from the web page passes through JavaScript, where integers are exact
 //! only up to 2⁵³: larger ones are written as `{"u64": "…"}`.
 
+use std::time::Duration;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeStruct};
 use serde_json::{Map, Value};
@@ -13,7 +15,7 @@ use super::exact_cause::RawCause;
 use super::exact_request::RawRequest;
 use super::place;
 use super::shared::Shared;
-use base::addr::Timestamp;
+use base::addr::{Timestamp, ns};
 use fact::Tables;
 use fact::reduce::budget::Collected;
 
@@ -115,6 +117,24 @@ fn restore(value: &mut Value) {
 /// An integer in a form that JavaScript preserves: a string if it is large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Big(pub u64);
+
+impl Big {
+    /// The time from `zero`, in ns.
+    pub fn since(time: Timestamp, zero: Timestamp) -> Self {
+        Self(time.0.saturating_sub(zero.0))
+    }
+
+    /// The duration of this many ns.
+    pub fn duration(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+}
+
+impl From<Duration> for Big {
+    fn from(time: Duration) -> Self {
+        Self(ns(time))
+    }
+}
 
 impl Serialize for Big {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::exact::Big;
 use super::read::ReadError;
+use super::references::References;
 use base::addr::Timestamp;
 use fact::request::{Operation, RequestKind};
-use fact::{Cause, DeviceId, Effect, EffectKind, HolderRef, MappedFileId, Reason, RequestRef, Tables, ThreadId};
+use fact::{Cause, DeviceId, Effect, EffectKind, HolderRef, MappedFileId, Reason, RequestRef, ThreadId};
 
 /// An effect with its cause.
 #[derive(Debug, Serialize, Deserialize)]
@@ -15,7 +16,7 @@ pub struct RawCause(RawEffect, RawReason);
 
 /// Kind, thread, and start of the effect.
 #[derive(Debug, Serialize, Deserialize)]
-struct RawEffect(EffectKind, u32, Big);
+struct RawEffect(EffectKind, ThreadId, Big);
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -30,9 +31,8 @@ struct RawRequestRef(
     /// Whether the waiting thread itself submitted the request.
     bool,
     /// The thread that submitted the request.
-    Option<u32>,
-    /// Device.
-    u32,
+    Option<ThreadId>,
+    DeviceId,
     /// Sector.
     Big,
     /// Start and end of the request.
@@ -42,7 +42,7 @@ struct RawRequestRef(
     /// Bytes.
     u32,
     /// File of the data.
-    Option<u32>,
+    Option<MappedFileId>,
     /// Offset in the file.
     Option<Big>,
 );
@@ -53,91 +53,66 @@ impl RawCause {
         let reason = match &cause.reason {
             Reason::Request(request) => RawReason::Request(RawRequestRef(
                 request.own,
-                request.by.map(|thread| thread.0),
-                request.device.0,
+                request.by,
+                request.device,
                 Big(request.sector),
-                (from(request.start, zero), from(request.end, zero)),
+                (Big::since(request.start, zero), Big::since(request.end, zero)),
                 request.operation,
                 request.kind,
                 request.bytes,
-                request.file.map(|file| file.0),
+                request.file,
                 request.offset.map(Big),
             )),
-            Reason::Holder(holder) => RawReason::Holder(effect(&holder.effect, zero), from(holder.end, zero)),
+            Reason::Holder(holder) => RawReason::Holder(effect(&holder.effect, zero), Big::since(holder.end, zero)),
         };
         Self(effect(&cause.effect, zero), reason)
     }
 
     /// Converts back to the cause.
-    pub fn fact(&self, zero: Timestamp, tables: &Tables) -> Result<Cause, ReadError> {
+    pub fn fact(&self, to: References<'_>) -> Result<Cause, ReadError> {
         let reason = match &self.1 {
-            RawReason::Request(request) => Reason::Request(request.fact(zero, tables)?),
+            RawReason::Request(request) => Reason::Request(request.fact(to)?),
             RawReason::Holder(effect, end) => Reason::Holder(HolderRef {
-                effect: effect.fact(zero, tables)?,
-                end: after(zero, *end)?,
+                effect: effect.fact(to)?,
+                end: to.time(*end)?,
             }),
         };
         Ok(Cause {
-            effect: self.0.fact(zero, tables)?,
+            effect: self.0.fact(to)?,
             reason,
         })
     }
 }
 
 impl RawEffect {
-    fn fact(&self, zero: Timestamp, tables: &Tables) -> Result<Effect, ReadError> {
+    fn fact(&self, to: References<'_>) -> Result<Effect, ReadError> {
         Ok(Effect {
             kind: self.0,
-            thread: thread(self.1, tables)?,
-            start: after(zero, self.2)?,
+            thread: to.thread(self.1)?,
+            start: to.time(self.2)?,
         })
     }
 }
 
 impl RawRequestRef {
-    fn fact(&self, zero: Timestamp, tables: &Tables) -> Result<RequestRef, ReadError> {
+    fn fact(&self, to: References<'_>) -> Result<RequestRef, ReadError> {
         let Self(own, by, device, sector, (start, end), operation, kind, bytes, file, offset) = self;
-        let (device, file) = (DeviceId(*device), file.map(MappedFileId));
-        if device.index() >= tables.devices.len() || file.is_some_and(|file| file.index() >= tables.files.len()) {
-            return Err(damaged());
-        }
         Ok(RequestRef {
             own: *own,
-            by: by.map(|by| thread(by, tables)).transpose()?,
-            device,
+            by: by.map(|by| to.thread(by)).transpose()?,
+            device: to.device(*device)?,
             sector: sector.0,
-            start: after(zero, *start)?,
-            end: after(zero, *end)?,
+            start: to.time(*start)?,
+            end: to.time(*end)?,
             operation: *operation,
             kind: *kind,
             bytes: *bytes,
-            file,
+            file: to.file(*file)?,
             offset: offset.map(|offset| offset.0),
         })
     }
 }
 
 fn effect(effect: &Effect, zero: Timestamp) -> RawEffect {
-    RawEffect(effect.kind, effect.thread.0, from(effect.start, zero))
-}
-
-fn thread(number: u32, tables: &Tables) -> Result<ThreadId, ReadError> {
-    let thread = ThreadId(number);
-    if thread.index() < tables.threads.len() {
-        Ok(thread)
-    } else {
-        Err(damaged())
-    }
-}
-
-fn damaged() -> ReadError {
-    ReadError::Damaged("list of causes")
-}
-
-fn from(time: Timestamp, zero: Timestamp) -> Big {
-    Big(time.0.saturating_sub(zero.0))
-}
-
-fn after(zero: Timestamp, time: Big) -> Result<Timestamp, ReadError> {
-    zero.0.checked_add(time.0).map(Timestamp).ok_or_else(damaged)
+    RawEffect(effect.kind, effect.thread, Big::since(effect.start, zero))
 }

@@ -4,13 +4,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::exact::Big;
-use super::exact_wait::{big, duration};
 use super::read::ReadError;
-use super::read_tables::StackRows;
+use super::references::References;
 use super::shared::Shared;
 use base::addr::Timestamp;
 use fact::request::{BioFact, BioSource, Operation, RequestCoverage, RequestFact, RequestKind};
-use fact::{DeviceId, MappedFileId, StackId, Tables, ThreadId};
+use fact::{DeviceId, MappedFileId, ThreadId};
 
 /// A request.
 #[derive(Debug, Serialize, Deserialize)]
@@ -19,8 +18,7 @@ pub struct RawRequest(
     Big,
     /// End, relative to the start.
     Big,
-    /// Device.
-    u32,
+    DeviceId,
     /// Sector.
     Big,
     /// Bytes.
@@ -45,16 +43,14 @@ struct RawBio(
     Big,
     /// Process id, thread id and thread name.
     (u32, u32, String),
-    /// Number of the thread in the tables.
-    Option<u32>,
+    Option<ThreadId>,
     /// Row of the stack table.
     Option<u32>,
     /// Sector.
     Big,
     /// Bytes.
     u32,
-    /// File.
-    Option<u32>,
+    Option<MappedFileId>,
     /// Offset in the file.
     Option<Big>,
     BioSource,
@@ -83,16 +79,15 @@ fn bits(request: &RequestFact) -> u32 {
 impl RawRequest {
     /// Converts a request.
     pub fn new(request: &RequestFact, shared: &Shared<'_>, zero: Timestamp) -> Self {
-        let row = |stack: Option<StackId>| stack.and_then(|stack| shared.stack_row(stack));
         let bio = |bio: &BioFact| {
             RawBio(
-                Big(bio.time.0.saturating_sub(zero.0)),
+                Big::since(bio.time, zero),
                 (bio.pid, bio.tid, bio.name.clone()),
-                bio.thread.map(|thread| thread.0),
-                row(bio.stack),
+                bio.thread,
+                shared.stack_row(bio.stack),
                 Big(bio.sector),
                 bio.bytes,
-                bio.file.map(|file| file.0),
+                bio.file,
                 bio.offset.map(Big),
                 bio.source,
                 bio.in_fault,
@@ -100,15 +95,15 @@ impl RawRequest {
             )
         };
         Self(
-            Big(request.start.0.saturating_sub(zero.0)),
-            big(request.end.since(request.start)),
-            request.device.0,
+            Big::since(request.start, zero),
+            request.end.since(request.start).into(),
+            request.device,
             Big(request.sector),
             request.bytes,
             request.operation,
             bits(request),
-            request.queued.map(big),
-            request.service.map(big),
+            request.queued.map(Big::from),
+            request.service.map(Big::from),
             (request.depth, request.error, request.requeues),
             request.coverage,
             request.bios.iter().map(bio).collect(),
@@ -116,20 +111,18 @@ impl RawRequest {
     }
 
     /// Converts back to the request.
-    pub fn fact(&self, zero: Timestamp, (tables, rows): (&Tables, &StackRows)) -> Result<RequestFact, ReadError> {
+    pub fn fact(&self, to: References<'_>) -> Result<RequestFact, ReadError> {
         let Self(start, length, device, sector, bytes, operation, flags, queued, service, counts, coverage, bios) =
             self;
-        let start = after(zero, *start)?;
+        let start = to.time(*start)?;
         let flag = |bit: u32| flags >> bit & 1 == 1;
-        let device = DeviceId(*device);
-        if device.index() >= tables.devices.len() || *flags >= 1 << 6 {
-            return Err(damaged());
+        if *flags >= 1 << 6 {
+            return Err(to.damaged());
         }
-        let bios: Result<Vec<BioFact>, ReadError> = bios.iter().map(|bio| bio.fact(zero, (tables, rows))).collect();
         Ok(RequestFact {
             start,
-            end: after(start, *length)?,
-            device,
+            end: to.after(start, *length)?,
+            device: to.device(*device)?,
             sector: sector.0,
             bytes: *bytes,
             operation: *operation,
@@ -139,51 +132,36 @@ impl RawRequest {
                 metadata: flag(2),
                 fua: flag(3),
             },
-            queued: queued.map(duration),
-            service: service.map(duration),
+            queued: queued.map(Big::duration),
+            service: service.map(Big::duration),
             scheduled: flag(4),
             depth: counts.0,
             error: counts.1,
             requeues: counts.2,
             coverage: *coverage,
             bio_only: flag(5),
-            bios: bios?,
+            bios: bios.iter().map(|bio| bio.fact(to)).collect::<Result<_, _>>()?,
         })
     }
 }
 
 impl RawBio {
-    fn fact(&self, zero: Timestamp, (tables, rows): (&Tables, &StackRows)) -> Result<BioFact, ReadError> {
+    fn fact(&self, to: References<'_>) -> Result<BioFact, ReadError> {
         let Self(time, (pid, tid, name), thread, stack, sector, bytes, file, offset, source, in_fault, call) = self;
-        let thread = thread.map(ThreadId);
-        let file = file.map(MappedFileId);
-        let fits = thread.is_none_or(|thread| thread.index() < tables.threads.len())
-            && file.is_none_or(|file| file.index() < tables.files.len());
-        if !fits {
-            return Err(damaged());
-        }
         Ok(BioFact {
-            time: after(zero, *time)?,
+            time: to.time(*time)?,
             pid: *pid,
             tid: *tid,
             name: name.clone(),
-            thread,
-            stack: rows.stack(stack.map(i64::from))?,
+            thread: thread.map(|thread| to.thread(thread)).transpose()?,
+            stack: to.stack(*stack)?,
             sector: sector.0,
             bytes: *bytes,
-            file,
+            file: to.file(*file)?,
             offset: offset.map(|offset| offset.0),
             source: *source,
             in_fault: *in_fault,
             call: *call,
         })
     }
-}
-
-fn damaged() -> ReadError {
-    ReadError::Damaged("list of requests")
-}
-
-fn after(time: Timestamp, more: Big) -> Result<Timestamp, ReadError> {
-    time.0.checked_add(more.0).map(Timestamp).ok_or_else(damaged)
 }

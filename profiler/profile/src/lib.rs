@@ -42,6 +42,7 @@ mod place;
 mod read;
 mod read_markers;
 mod read_tables;
+mod references;
 mod request;
 mod sample;
 mod scan;

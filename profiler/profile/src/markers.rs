@@ -198,7 +198,7 @@ impl Markers<'_> {
                 (AnyPayload::Disk(Box::new(payload)), part.first.stack)
             }
         };
-        let stack = stack.and_then(|stack| self.shared.stack_row(stack));
+        let stack = self.shared.stack_row(stack);
         Data {
             payload,
             cause: stack.map(|stack| CauseStack { stack }),

@@ -11,6 +11,7 @@ use super::format::{RawProfile, RawSamples, RawThread};
 use super::lanes::{self, Lane};
 use super::read_markers;
 use super::read_tables::{self, StackRows};
+use super::references::References;
 use super::{FORMAT_VERSION, NS_PER_MS, exact, input, sample};
 use base::addr::Timestamp;
 use fact::{Cause, FactSink, FactSource, RequestFact, SampleFact, Tables, ThreadId, WaitFact};
@@ -94,13 +95,22 @@ impl ProfileSource {
         }
         let zero = Timestamp(section.zero.parse().map_err(|_| ReadError::Damaged("time 0"))?);
         let (tables, rows) = read_tables::tables(&profile)?;
+        let to = References {
+            tables: &tables,
+            rows: &rows,
+            zero,
+            list: "list of files",
+        };
         let mut lanes = Vec::with_capacity(profile.threads.len());
         for thread in profile.threads.iter().filter(|thread| thread.companion.is_none()) {
-            lanes.push(lane(thread, zero, &tables, &rows)?);
+            lanes.push(lane(thread, to)?);
         }
-        let requests = section.requests.iter().map(|raw| raw.fact(zero, (&tables, &rows)));
+        let requests = section
+            .requests
+            .iter()
+            .map(|raw| raw.fact(to.in_list("list of requests")));
         let requests: Vec<RequestFact> = requests.collect::<Result<_, _>>()?;
-        let causes = section.causes.iter().map(|raw| raw.fact(zero, &tables));
+        let causes = section.causes.iter().map(|raw| raw.fact(to.in_list("list of causes")));
         Ok(Self {
             causes: causes.collect::<Result<_, _>>()?,
             requests,
@@ -130,23 +140,23 @@ impl FactSource for ProfileSource {
     }
 }
 
-fn lane(raw: &RawThread<'_>, zero: Timestamp, tables: &Tables, rows: &StackRows) -> Result<Lane, ReadError> {
+fn lane(raw: &RawThread<'_>, to: References<'_>) -> Result<Lane, ReadError> {
     let exact = raw
         .ngmi
         .as_ref()
         .ok_or(ReadError::Damaged("thread without its number"))?;
     let thread = ThreadId(exact.thread);
-    if thread.index() >= tables.threads.len() {
+    if thread.index() >= to.tables.threads.len() {
         return Err(ReadError::Damaged("thread number"));
     }
-    let mut samples = samples(&raw.samples, thread, zero, rows)?;
+    let mut samples = samples(&raw.samples, thread, to.zero, to.rows)?;
     if samples.len() < usize::from(exact.lead) + usize::from(exact.trail) {
         return Err(ReadError::Damaged("number of samples"));
     }
     samples.truncate(samples.len() - usize::from(exact.trail));
     samples.drain(..usize::from(exact.lead));
     for sample in &mut samples {
-        sample.in_kernel = sample::leaf_is_kernel(tables, sample.stack);
+        sample.in_kernel = sample::leaf_is_kernel(to.tables, sample.stack);
     }
     for index in &exact.in_kernel_exceptions {
         let sample = samples.get_mut(*index).ok_or(ReadError::Damaged("sample number"))?;
@@ -160,13 +170,16 @@ fn lane(raw: &RawThread<'_>, zero: Timestamp, tables: &Tables, rows: &StackRows)
             sample.weight = *weight;
         }
     }
-    let waits = exact.waits.iter().map(|raw| raw.fact(thread, zero, (tables, rows)));
+    let waits = exact
+        .waits
+        .iter()
+        .map(|raw| raw.fact(thread, to.in_list("list of waits")));
     let mut waits: Vec<WaitFact> = waits.collect::<Result<_, _>>()?;
     waits.sort_by_key(|wait| wait.end);
     Ok(Lane {
         samples,
         waits,
-        marked: read_markers::marked(&raw.markers, thread, zero, (tables, rows))?,
+        marked: read_markers::marked(&raw.markers, thread, to)?,
     })
 }
 

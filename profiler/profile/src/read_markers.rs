@@ -5,10 +5,9 @@ use super::format::RawMarkers;
 use super::mark::Payload;
 use super::markers::{AnyData, PHASE_INSTANT, PHASE_INTERVAL};
 use super::read::{ReadError, advance};
-use super::read_tables::StackRows;
+use super::references::References;
 use super::{request, wait};
-use base::addr::Timestamp;
-use fact::{FaultFact, MappedFileId, Mark, PagesReadFact, StackId, Tables, ThreadId};
+use fact::{FaultFact, Mark, PagesReadFact, ThreadId};
 
 /// The facts of a thread's markers.
 #[derive(Debug, Default)]
@@ -22,12 +21,7 @@ pub struct Marked {
 }
 
 /// Reads a table.
-pub fn marked(
-    raw: &RawMarkers<'_>,
-    thread: ThreadId,
-    zero: Timestamp,
-    (tables, rows): (&Tables, &StackRows),
-) -> Result<Marked, ReadError> {
+pub fn marked(raw: &RawMarkers<'_>, thread: ThreadId, to: References<'_>) -> Result<Marked, ReadError> {
     let len = raw.length;
     if [
         raw.data.len(),
@@ -48,16 +42,13 @@ pub fn marked(
         last = start;
         let end = match (raw.phase[row], raw.end_time[row]) {
             (PHASE_INSTANT, _) => None,
-            (PHASE_INTERVAL, Some(end)) => Some(advance(zero, end)?),
+            (PHASE_INTERVAL, Some(end)) => Some(advance(to.zero, end)?),
             _ => return Err(ReadError::Damaged("marker's phase")),
         };
         let data = raw.data[row].get();
         let AnyData { r#type, cause } = serde_json::from_str(data)?;
-        let stack: Option<StackId> = match cause {
-            Some(cause) => rows.stack(Some(i64::from(cause.stack)))?,
-            None => None,
-        };
-        let start = advance(zero, start)?;
+        let stack = to.stack(cause.map(|cause| cause.stack))?;
+        let start = advance(to.zero, start)?;
         let placed = Placed {
             start,
             end,
@@ -65,8 +56,8 @@ pub fn marked(
             stack,
         };
         match &*r#type {
-            fault::FAULT | fault::DISK_FAULT => marked.faults.push(fault(data, placed, tables)?),
-            fault::READ => marked.reads.push(read(data, placed, tables)?),
+            fault::FAULT | fault::DISK_FAULT => marked.faults.push(fault(data, placed, to)?),
+            fault::READ => marked.reads.push(read(data, placed, to)?),
             // Markers for display only; the facts are in the section.
             wait::WAIT | wait::IDLE | wait::FILE_IO | request::DISK_REQUEST => {}
             _ => {
@@ -86,23 +77,16 @@ pub fn marked(
     Ok(marked)
 }
 
-fn fault(data: &str, placed: Placed, tables: &Tables) -> Result<FaultFact, ReadError> {
+fn fault(data: &str, placed: Placed, to: References<'_>) -> Result<FaultFact, ReadError> {
     let payload: FaultPayload = serde_json::from_str(data)?;
     let fault = payload.into_fact(placed).ok_or(ReadError::Damaged("page fault"))?;
-    check_file(fault.place.map(|place| place.file), tables)?;
+    to.file(fault.place.map(|place| place.file))?;
     Ok(fault)
 }
 
-fn read(data: &str, placed: Placed, tables: &Tables) -> Result<PagesReadFact, ReadError> {
+fn read(data: &str, placed: Placed, to: References<'_>) -> Result<PagesReadFact, ReadError> {
     let payload: ReadPayload = serde_json::from_str(data)?;
     let read = payload.into_fact(placed).ok_or(ReadError::Damaged("read"))?;
-    check_file(Some(read.file), tables)?;
+    to.file(Some(read.file))?;
     Ok(read)
-}
-
-fn check_file(file: Option<MappedFileId>, tables: &Tables) -> Result<(), ReadError> {
-    match file {
-        Some(file) if file.index() >= tables.files.len() => Err(ReadError::Damaged("list of files")),
-        _ => Ok(()),
-    }
 }

@@ -78,7 +78,7 @@ impl Serialize for Samples<'_> {
         let mut table = serializer.serialize_struct("samples", 6)?;
         table.serialize_field("length", &rows.len())?;
         table.serialize_field("weightType", "samples")?;
-        let stack = |row: &KeptSample| row.stack.and_then(|stack| self.shared.stack_row(stack));
+        let stack = |row: &KeptSample| self.shared.stack_row(row.stack);
         table.serialize_field("stack", &Seq(rows.iter().map(stack)))?;
         let times = rows.iter().map(|row| row.time);
         table.serialize_field("timeDeltas", &deltas(times, self.zero))?;

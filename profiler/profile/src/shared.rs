@@ -155,7 +155,7 @@ impl<'a> Shared<'a> {
     /// Adds a stack that ends in a label, after those of the tables.
     pub fn add_labelled(&mut self, caller: Option<StackId>, label: u32) -> Result<u32, WriteError> {
         let row = row_number(self.stack_frames.len())?;
-        let caller = caller.and_then(|caller| self.stack_row(caller));
+        let caller = self.stack_row(caller);
         self.stack_frames.push(label);
         self.stack_prefix_offsets.push(caller.map_or(0, |caller| row - caller));
         Ok(row)
@@ -167,8 +167,8 @@ impl<'a> Shared<'a> {
     }
 
     /// Row of a stack's innermost function.
-    pub fn stack_row(&self, stack: StackId) -> Option<u32> {
-        self.stack_ends.get(stack.index()).copied()
+    pub fn stack_row(&self, stack: Option<StackId>) -> Option<u32> {
+        self.stack_ends.get(stack?.index()).copied()
     }
 
     /// Start and size of each row of `nativeSymbols`, exactly.

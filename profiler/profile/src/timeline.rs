@@ -96,7 +96,7 @@ impl Waiting<'_> {
         rows.lead = rows.lead.filter(|lead| first.is_none_or(|first| lead.time < first));
         let samples = rows.iter().map(|sample| TimelineRow {
             time: sample.time,
-            stack: sample.stack.and_then(|stack| shared.stack_row(stack)),
+            stack: shared.stack_row(sample.stack),
             weight: sample.cpu_time,
             cpu: sample.cpu_time,
             is_sample: true,
