@@ -11,7 +11,7 @@ use self::copies::CopiesOf;
 use crate::fault::{Access, FaultFact, MappedFileId};
 use crate::prune::{Visit, visit_stack};
 use crate::reduce::pages::{PageSet, Pages, page_of};
-use crate::reduce::sums;
+use crate::reduce::sums::summed;
 use crate::{Mark, MarkKind, StackId, Tables, ThreadId};
 
 pub use self::copies::{Copies, is_library};
@@ -114,18 +114,7 @@ impl Sum {
     }
 }
 
-impl sums::Sum for ReadWaits {
-    type Key = (ThreadId, Option<MappedFileId>);
-
-    fn key(&self) -> Self::Key {
-        (self.thread, self.file)
-    }
-
-    fn add(&mut self, more: &Self) {
-        self.faults = self.faults.saturating_add(more.faults);
-        self.time = self.time.saturating_add(more.time);
-    }
-}
+summed!(ReadWaits, by thread: ThreadId, file: Option<MappedFileId>; add faults, time);
 
 impl Gather {
     /// Adds a mark: of an ended process, only the sums are kept.

@@ -24,6 +24,26 @@ pub trait Sum: Copy {
     fn add(&mut self, more: &Self);
 }
 
+/// Implements [`Sum`] for a struct, by the fields that identify a sum, those that are added, and those of which the largest
+/// is kept.
+macro_rules! summed {
+    ($Row:ty, by $($key:ident: $Key:ty),+; add $($added:ident),+ $(; max $($largest:ident),+)?) => {
+        impl $crate::reduce::sums::Sum for $Row {
+            type Key = ($($Key),+);
+
+            fn key(&self) -> Self::Key {
+                ($(self.$key),+)
+            }
+
+            fn add(&mut self, more: &Self) {
+                $(self.$added = self.$added.saturating_add(more.$added);)+
+                $($(self.$largest = self.$largest.max(more.$largest);)+)?
+            }
+        }
+    };
+}
+pub(crate) use summed;
+
 /// One sum for each key.
 #[derive(Debug)]
 pub struct KeyedSums<T: Sum> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{ThreadFacts, causes, duration};
 use crate::prune::{Visit, visit_stack};
 use crate::reduce::packed::{LongTimes, PackedFault, PackedFaults};
-use crate::reduce::sums::{KeyedSums, Sum, SumTable};
+use crate::reduce::sums::{KeyedSums, SumTable, summed};
 use crate::{
     Effect, FaultFact, FoldedFaults, FoldedReads, MappedFileId, Mark, MarkKind, PagesReadFact, Recording, StackId,
     ThreadId, fault::FaultClass,
@@ -327,44 +327,6 @@ fn stacks_room(budget: usize) -> usize {
     (budget / 4).max(FOLDED_STACKS)
 }
 
-impl Sum for FoldedStack {
-    type Key = (ThreadId, Option<StackId>);
-
-    fn key(&self) -> Self::Key {
-        (self.thread, self.stack)
-    }
-
-    fn add(&mut self, more: &Self) {
-        self.time = self.time.max(more.time);
-        self.faults = self.faults.saturating_add(more.faults);
-        self.latency = self.latency.saturating_add(more.latency);
-        self.bytes = self.bytes.saturating_add(more.bytes);
-    }
-}
-
-impl Sum for FoldedFaults {
-    type Key = (ThreadId, FaultClass, bool);
-
-    fn key(&self) -> Self::Key {
-        (self.thread, self.class, self.major)
-    }
-
-    fn add(&mut self, more: &Self) {
-        self.faults = self.faults.saturating_add(more.faults);
-        self.time = self.time.saturating_add(more.time);
-        self.pages_read = self.pages_read.saturating_add(more.pages_read);
-    }
-}
-
-impl Sum for FoldedReads {
-    type Key = (MappedFileId, bool);
-
-    fn key(&self) -> Self::Key {
-        (self.file, self.in_fault)
-    }
-
-    fn add(&mut self, more: &Self) {
-        self.runs = self.runs.saturating_add(more.runs);
-        self.pages = self.pages.saturating_add(more.pages);
-    }
-}
+summed!(FoldedStack, by thread: ThreadId, stack: Option<StackId>; add faults, latency, bytes; max time);
+summed!(FoldedFaults, by thread: ThreadId, class: FaultClass, major: bool; add faults, time, pages_read);
+summed!(FoldedReads, by file: MappedFileId, in_fault: bool; add runs, pages);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::load::Load;
 use crate::prune::{Visit, visit_bios};
+use crate::reduce::sums::{KeyedSums, summed};
 use crate::request::{Operation, RequestCoverage};
 use crate::{DeviceId, FoldedRequests, Recording, RequestFact};
 use base::addr::{Timestamp, ns};
@@ -39,7 +40,7 @@ pub struct Requests {
     /// Number of markers that they need.
     cost: usize,
     totals: RequestTotals,
-    folded: BTreeMap<(DeviceId, Operation), FoldedRequests>,
+    folded: KeyedSums<FoldedRequests>,
 }
 
 /// One marker on the device's track, and at most one for each part.
@@ -134,16 +135,13 @@ impl Requests {
         let kept = kept.count();
         for request in self.kept.split_off(kept) {
             self.cost -= cost(&request);
-            add(
-                &mut self.folded,
-                FoldedRequests {
-                    device: request.device,
-                    operation: request.operation,
-                    requests: 1,
-                    bytes: u64::from(request.bytes),
-                    time: time(&request),
-                },
-            );
+            self.folded.add(FoldedRequests {
+                device: request.device,
+                operation: request.operation,
+                requests: 1,
+                bytes: u64::from(request.bytes),
+                time: time(&request),
+            });
         }
         self.cost
     }
@@ -152,13 +150,13 @@ impl Requests {
     pub fn finish(mut self, recording: &mut Recording) -> (RequestTotals, Vec<RequestFact>) {
         self.fit();
         for folded in std::mem::take(&mut recording.folded_requests) {
-            add(&mut self.folded, folded);
+            self.folded.add(folded);
         }
         let seen = self.totals.values().fold(0, |sum: u64, of| {
             sum.saturating_add(of.requests).saturating_add(of.unfinished)
         });
         recording.requests_seen = recording.requests_seen.max(seen);
-        recording.folded_requests = self.folded.into_values().collect();
+        recording.folded_requests = self.folded.into_sorted();
         self.kept
             .sort_by_key(|request| (request.end, request.start, request.device, request.sector));
         (self.totals, self.kept)
@@ -170,15 +168,4 @@ fn time(request: &RequestFact) -> u64 {
     request.end.0.saturating_sub(request.start.0)
 }
 
-fn add(sums: &mut BTreeMap<(DeviceId, Operation), FoldedRequests>, more: FoldedRequests) {
-    match sums.get_mut(&(more.device, more.operation)) {
-        Some(sum) => {
-            sum.requests = sum.requests.saturating_add(more.requests);
-            sum.bytes = sum.bytes.saturating_add(more.bytes);
-            sum.time = sum.time.saturating_add(more.time);
-        }
-        None => {
-            sums.insert((more.device, more.operation), more);
-        }
-    }
-}
+summed!(FoldedRequests, by device: DeviceId, operation: Operation; add requests, bytes, time);

@@ -6,7 +6,7 @@ use std::mem::take;
 
 use super::{ThreadFacts, causes};
 use crate::prune::{Visit, visit_stack};
-use crate::reduce::sums::{KeyedSums, Sum, SumTable};
+use crate::reduce::sums::{KeyedSums, Sum as _, SumTable, summed};
 use crate::{Effect, FoldedWaits, Recording, StackId, ThreadId, WaitFact, WaitReason};
 use base::addr::{Timestamp, ns};
 
@@ -221,31 +221,10 @@ impl From<&WaitFact> for FoldedWaitStack {
     }
 }
 
-impl Sum for FoldedWaitStack {
-    type Key = (ThreadId, Option<StackId>, WaitReason, bool);
-
-    fn key(&self) -> Self::Key {
-        (self.thread, self.stack, self.reason, self.in_fault)
-    }
-
-    fn add(&mut self, more: &Self) {
-        self.time = self.time.max(more.time);
-        self.blocked = self.blocked.saturating_add(more.blocked);
-        self.queued = self.queued.saturating_add(more.queued);
-    }
-}
-
-impl Sum for FoldedWaits {
-    type Key = (ThreadId, WaitReason);
-
-    fn key(&self) -> Self::Key {
-        (self.thread, self.reason)
-    }
-
-    fn add(&mut self, more: &Self) {
-        self.waits = self.waits.saturating_add(more.waits);
-        self.off = self.off.saturating_add(more.off);
-        self.queued = self.queued.saturating_add(more.queued);
-        self.longest = self.longest.max(more.longest);
-    }
-}
+summed!(
+    FoldedWaitStack,
+    by thread: ThreadId, stack: Option<StackId>, reason: WaitReason, in_fault: bool;
+    add blocked, queued;
+    max time
+);
+summed!(FoldedWaits, by thread: ThreadId, reason: WaitReason; add waits, off, queued; max longest);

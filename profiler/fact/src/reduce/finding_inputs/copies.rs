@@ -6,7 +6,7 @@ use super::{MAX_KEYS, Sum};
 use crate::fault::{FaultClass, FaultFact, PageRange};
 use crate::prune::{Visit, visit_keys};
 use crate::reduce::pages::{PageSet, innermost};
-use crate::reduce::sums;
+use crate::reduce::sums::summed;
 use crate::{FrameId, ProcessId, StackId, Tables, upwards};
 use base::addr::PAGE;
 
@@ -23,18 +23,7 @@ pub struct Copies {
     pub time: std::time::Duration,
 }
 
-impl sums::Sum for Copies {
-    type Key = (ProcessId, Option<FrameId>);
-
-    fn key(&self) -> Self::Key {
-        (self.process, self.frame)
-    }
-
-    fn add(&mut self, more: &Self) {
-        self.pages = self.pages.saturating_add(more.pages);
-        self.time = self.time.saturating_add(more.time);
-    }
-}
+summed!(Copies, by process: ProcessId, frame: Option<FrameId>; add pages, time);
 
 /// By frame.
 type Sums = FxHashMap<Option<FrameId>, Sum>;
