@@ -194,31 +194,20 @@ impl Join {
             return;
         }
         self.waits_of(wait.thread, None);
+        if wait.reason == WaitReason::Disk {
+            let earlier = ended.earlier();
+            let _ = self.ended_by_own(ended)
+                || self.ended_by_others(tables, wait, ended)
+                || self.ended_by_own(earlier)
+                || self.ended_by_others(tables, wait, earlier);
+        }
         match wait.reason {
-            WaitReason::Disk => {
-                let earlier = ended.earlier();
-                let _ = self.ended_by_own(ended)
-                    || self.ended_by_others(tables, wait, ended)
-                    || self.ended_by_own(earlier)
-                    || self.ended_by_others(tables, wait, earlier);
-                self.hold_up(
-                    EffectKind::Wait,
-                    wait.thread,
-                    Span {
-                        end: wait.end,
-                        ..ended.span
-                    },
-                );
-            }
-            WaitReason::FileSystem | WaitReason::Memory => {
-                self.hold_up(
-                    EffectKind::Wait,
-                    wait.thread,
-                    Span {
-                        end: wait.end,
-                        ..ended.span
-                    },
-                );
+            WaitReason::Disk | WaitReason::FileSystem | WaitReason::Memory => {
+                let span = Span {
+                    end: wait.end,
+                    ..ended.span
+                };
+                self.hold_up(EffectKind::Wait, wait.thread, span);
             }
             WaitReason::Lock => self.held_up_holder(wait, ended),
             _ => {}
