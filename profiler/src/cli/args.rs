@@ -20,6 +20,7 @@ mod waits;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use self::check::Check;
@@ -111,6 +112,15 @@ pub enum Action {
     /// Measures the unwind tables of files
     #[command(name = "__tables", hide = true)]
     Tables(Tables),
+}
+
+/// Parser of a value that has a name.
+fn named<T: Copy + Send + Sync + 'static, const N: usize>(
+    all: [T; N],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let of = move |text: String| all.into_iter().find(|one| name(*one) == text);
+    PossibleValuesParser::new(all.map(name)).try_map(move |text| of(text).ok_or("unknown name"))
 }
 
 /// Headings of `record --help`; the option groups that other subcommands share name their own.

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
+use super::named;
 use crate::report::interchange::{Table, Weight};
 
 /// `ngmi export`
@@ -28,14 +28,14 @@ pub struct Export {
         value_name = "TABLE",
         value_delimiter = ',',
         hide_possible_values = true,
-        value_parser = table()
+        value_parser = named(Table::ALL, Table::name)
     )]
     pub tables: Vec<Table>,
     /// Output file; `-` for standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
     /// Weight of folded stacks: time (ns), count or bytes
-    #[arg(long, value_name = "WEIGHT", hide_possible_values = true, value_parser = weight())]
+    #[arg(long, value_name = "WEIGHT", hide_possible_values = true, value_parser = named(Weight::ALL, Weight::name))]
     pub weight: Option<Weight>,
 }
 
@@ -50,14 +50,4 @@ pub enum ExportFormat {
     Parquet,
     /// Sums by stack, for flame graphs
     Folded,
-}
-
-fn table() -> impl TypedValueParser<Value = Table> {
-    let named = |name: String| Table::ALL.into_iter().find(|table| table.name() == name);
-    PossibleValuesParser::new(Table::ALL.map(Table::name)).map(move |name| named(name).unwrap_or(Table::Faults))
-}
-
-fn weight() -> impl TypedValueParser<Value = Weight> {
-    let named = |name: String| Weight::ALL.into_iter().find(|weight| weight.name() == name);
-    PossibleValuesParser::new(Weight::ALL.map(Weight::name)).map(move |name| named(name).unwrap_or_default())
 }

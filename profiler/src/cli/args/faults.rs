@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::events::{EventFilters, EventOutput, HelpOrder, ordered};
+use super::named;
 use crate::fact::fault::FaultClass;
 
 const ORDER: &HelpOrder = &[
@@ -51,7 +51,7 @@ pub struct Faults {
     #[command(flatten)]
     pub(crate) filters: EventFilters,
     /// Only this fault class
-    #[arg(long = "class", value_name = "CLASS", value_delimiter = ',', value_parser = fault_class())]
+    #[arg(long = "class", value_name = "CLASS", value_delimiter = ',', value_parser = named(FaultClass::ALL, FaultClass::name))]
     pub classes: Vec<FaultClass>,
     /// Only faults that the kernel counts as major
     #[arg(long)]
@@ -67,9 +67,4 @@ pub struct Faults {
     /// Write an interactive page to this file; it opens without a network
     #[arg(long, value_name = "FILE", group = "format")]
     pub html: Option<PathBuf>,
-}
-
-fn fault_class() -> impl TypedValueParser<Value = FaultClass> {
-    let named = |name: String| FaultClass::ALL.into_iter().find(|class| class.name() == name);
-    PossibleValuesParser::new(FaultClass::ALL.map(FaultClass::name)).map(move |name| named(name).unwrap_or_default())
 }

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::events::{EventFilters, EventOutput, HelpOrder, ordered};
+use super::named;
 use crate::fact::request::Operation;
 
 const ORDER: &HelpOrder = &[
@@ -53,13 +53,8 @@ pub struct Io {
     #[arg(long = "device", value_name = "NAME")]
     pub devices: Vec<String>,
     /// Only this operation
-    #[arg(long = "operation", value_name = "OPERATION", value_delimiter = ',', value_parser = operation())]
+    #[arg(long = "operation", value_name = "OPERATION", value_delimiter = ',', value_parser = named(Operation::ALL, Operation::name))]
     pub operations: Vec<Operation>,
     #[command(flatten)]
     pub(crate) output: EventOutput,
-}
-
-fn operation() -> impl TypedValueParser<Value = Operation> {
-    let named = |name: String| Operation::ALL.into_iter().find(|operation| operation.name() == name);
-    PossibleValuesParser::new(Operation::ALL.map(Operation::name)).map(move |name| named(name).unwrap_or_default())
 }

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::events::{EventFilters, EventOutput, HelpOrder, ordered};
+use super::named;
 use crate::fact::WaitReason;
 
 const ORDER: &HelpOrder = &[
@@ -49,7 +49,7 @@ pub struct Waits {
     #[command(flatten)]
     pub(crate) filters: EventFilters,
     /// Only waits for this reason
-    #[arg(long = "reason", value_name = "REASON", value_delimiter = ',', value_parser = reason())]
+    #[arg(long = "reason", value_name = "REASON", value_delimiter = ',', value_parser = named(WaitReason::ALL, WaitReason::name))]
     pub reasons: Vec<WaitReason>,
     /// Only waits of at least this duration
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
@@ -59,9 +59,4 @@ pub struct Waits {
     pub stacks: bool,
     #[command(flatten)]
     pub(crate) output: EventOutput,
-}
-
-fn reason() -> impl TypedValueParser<Value = WaitReason> {
-    let named = |name: String| WaitReason::ALL.into_iter().find(|reason| reason.name() == name);
-    PossibleValuesParser::new(WaitReason::ALL.map(WaitReason::name)).map(move |name| named(name).unwrap_or_default())
 }
