@@ -8,5 +8,5 @@ pub mod cli;
 pub mod record;
 pub mod terminal;
 
-pub use base::{addr, event, hash, plural, table};
+pub use base::{addr, event, hash, hex, plural, table};
 pub use {capture, fact, profile, report, task, unwind};

@@ -3,6 +3,7 @@
 pub mod addr;
 pub mod event;
 pub mod hash;
+pub mod hex;
 pub mod id;
 pub mod plural;
 pub mod table;

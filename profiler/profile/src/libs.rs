@@ -3,6 +3,7 @@
 use debugid::DebugId;
 use fxprof_processed_profile::LibraryInfo;
 
+use base::hex::hex;
 use fact::Module;
 
 /// A module as an entry of `libs`. `arch` is the recording's.
@@ -26,16 +27,6 @@ fn debug_id(build_id: &[u8]) -> DebugId {
     let len = build_id.len().min(guid.len());
     guid[..len].copy_from_slice(&build_id[..len]);
     DebugId::from_guid_age(&guid, 0).unwrap_or_default()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes
-        .iter()
-        .fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
 }
 
 #[cfg(test)]

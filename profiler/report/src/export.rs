@@ -98,15 +98,6 @@ pub enum Type {
     Flag,
 }
 
-/// Formats bytes as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 /// The output format of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {

@@ -6,7 +6,6 @@
 //! written is compiled again. The cache is best effort: without it everything works, but more slowly.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -22,6 +21,7 @@ use symbols::home::cache_folder_of;
 
 use super::identity::Environment;
 use super::stamp::Stamp;
+use crate::hex::hex;
 use crate::table::{Digest, TableView, VERSION};
 use crate::unwind::table::{Input, TableError};
 
@@ -144,13 +144,6 @@ fn table_file(bytes: &[u8], is_cached: bool) -> Result<TableFile, TablesError> {
         memory: sealed(bytes)?,
         size: bytes.len() as u64,
         is_cached,
-    })
-}
-
-fn hex(digest: &Digest) -> String {
-    digest.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}"); // writing to a string can't fail
-        text
     })
 }
 

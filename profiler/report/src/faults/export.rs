@@ -2,9 +2,10 @@
 
 use super::phase::Phase;
 use super::view::{View, path_of};
-use crate::export::{Cell, columns, hex};
+use crate::export::{Cell, columns};
 use crate::lookup::Lookup as _;
 use base::event::FileId;
+use base::hex::hex;
 use fact::fault::{Access, Failure};
 use fact::{FaultFact, MappedFile, Process, StackId, Thread};
 

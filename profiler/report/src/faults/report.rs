@@ -11,13 +11,13 @@ use super::select::Selector;
 use super::spots::{self, SpotRow};
 use super::tally::{FaultTally, Folded, TimeParts};
 use super::view::{View, path_of};
-use crate::export::hex;
 use crate::findings::{Finding, find};
 use crate::functions::FunctionId;
 use crate::grid::{
     GroupName, GroupRow, GroupTable, GroupTables, Grouping, Groupings, Measure as _, by, by_parts, ranked,
 };
 use crate::lookup::{Lookup as _, process_name, thread_name};
+use base::hex::hex;
 use fact::fault::MappedFileId;
 use fact::{FaultFact, Recording, StackId, upwards};
 

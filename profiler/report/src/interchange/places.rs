@@ -8,10 +8,10 @@ use std::borrow::Cow;
 use rustc_hash::FxHashMap;
 
 use super::sums::{Key, Sums, What, Who};
-use crate::export::hex;
 use crate::functions::{Function, Functions};
 use crate::text::{escaped, is_unsafe};
 use base::addr::PAGE;
+use base::hex::hex;
 use fact::{Frame, FrameId, Location, MappedFile, Module, ModuleId, ModuleKind, StackId, Tables, upwards};
 
 /// The largest number of frames in a stack; further outer frames are left out.

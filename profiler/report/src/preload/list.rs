@@ -3,8 +3,8 @@
 
 use std::io::{self, Write};
 
-use crate::export::hex;
 use crate::text::{escaped, fit};
+use base::hex::hex;
 
 /// First line of a list.
 const MAGIC: &str = "ngmi-preload 1";

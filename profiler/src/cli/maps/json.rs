@@ -8,7 +8,7 @@ use super::name;
 use super::table::permissions;
 use crate::capture::space::maps::Way;
 use crate::event::Mapping;
-use crate::report::export::hex;
+use crate::hex::hex;
 
 /// The mappings of a process as JSON.
 pub fn mappings(pid: u32, way: Way, mappings: &[Mapping]) -> String {

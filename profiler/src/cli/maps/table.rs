@@ -6,8 +6,8 @@ use super::lookup::{Mapped, Place};
 use super::name;
 use crate::capture::space::maps::Way;
 use crate::event::Mapping;
+use crate::hex::hex;
 use crate::plural::counted;
-use crate::report::export::hex;
 use crate::report::text::{escaped, fit_end};
 use crate::terminal::{out, plain};
 
