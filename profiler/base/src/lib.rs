@@ -5,5 +5,6 @@ pub mod event;
 pub mod hash;
 pub mod hex;
 pub mod id;
+pub mod named;
 pub mod plural;
 pub mod table;

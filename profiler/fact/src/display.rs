@@ -91,7 +91,7 @@ impl Tables {
                 format!("{:#x} {}", page_of(avma.0), self.module_name(*module))
             }
             Location::Unmapped { avma, .. } => format!("{:#x} [unmapped]", page_of(avma.0)),
-            Location::Truncated(reason) => format!("[truncated: {}]", reason.words()),
+            Location::Truncated(reason) => format!("[truncated: {}]", reason.name()),
         }
     }
 }

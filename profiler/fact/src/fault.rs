@@ -9,6 +9,7 @@ use super::{StackId, ThreadId};
 use base::addr::{Avma, FileOffset, PAGE, Timestamp};
 use base::event::FileId;
 use base::id;
+use base::named;
 
 id!(
     /// Index into [`super::Tables::files`].
@@ -87,114 +88,76 @@ impl FaultFact {
     }
 }
 
-/// How an address was touched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Access {
-    /// Read.
-    Read,
-    /// Written.
-    Write,
-    /// Executed.
-    Execute,
-    /// Unknown to the tier.
-    #[default]
-    Unknown,
-}
-
-/// The kind of memory that a fault mapped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FaultClass {
-    /// A page of a file, read or executed.
-    FileRead,
-    /// A private copy of a written file page: relocations, data.
-    FileCow,
-    /// A written page of a shared file mapping.
-    SharedDirty,
-    /// The page of zeroes, for anonymous memory that is read.
-    ZeroPage,
-    /// New anonymous memory.
-    Anonymous,
-    /// Anonymous memory that had been swapped out.
-    SwapIn,
-    /// A copy of an anonymous page that was shared with a forked process, or was the page of zeroes.
-    Cow,
-    /// A page of a tmpfs or of shared memory (memfd).
-    Shmem,
-    /// A huge page.
-    Huge,
-    /// Handled by a program through userfaultfd.
-    Userfaultfd,
-    /// A failed fault.
-    Error,
-    /// Unknown to the tier.
-    #[default]
-    Unknown,
-}
-
-impl FaultClass {
-    /// Every class, in table order.
-    pub const ALL: [Self; 12] = [
-        Self::FileRead,
-        Self::FileCow,
-        Self::SharedDirty,
-        Self::Shmem,
-        Self::Anonymous,
-        Self::ZeroPage,
-        Self::Cow,
-        Self::Huge,
-        Self::SwapIn,
-        Self::Userfaultfd,
-        Self::Error,
-        Self::Unknown,
-    ];
-
-    /// Name in tables, CSV and JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::FileRead => "file-read",
-            Self::FileCow => "file-cow",
-            Self::SharedDirty => "shared-dirty",
-            Self::ZeroPage => "zero-page",
-            Self::Anonymous => "anonymous",
-            Self::SwapIn => "swap-in",
-            Self::Cow => "cow",
-            Self::Shmem => "shmem",
-            Self::Huge => "huge",
-            Self::Userfaultfd => "userfaultfd",
-            Self::Error => "error",
-            Self::Unknown => "unknown",
-        }
+named! {
+    /// How an address was touched.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Access {
+        /// Read.
+        Read => "read",
+        /// Written.
+        Write => "write",
+        /// Executed.
+        Execute => "execute",
+        /// Unknown to the tier.
+        #[default]
+        Unknown => "unknown",
     }
 }
 
-/// Why a fault failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Failure {
-    /// The mapping does not allow this access.
-    #[serde(rename = "SIGSEGV")]
-    Segv,
-    /// Beyond the file's end, or the file could not be read.
-    #[serde(rename = "SIGBUS")]
-    Bus,
-    /// Out of memory.
-    #[serde(rename = "OOM")]
-    OutOfMemory,
-    /// Another failure.
-    #[serde(rename = "other")]
-    Other,
+named! {
+    in order [
+        FileRead, FileCow, SharedDirty, Shmem, Anonymous, ZeroPage, Cow, Huge, SwapIn, Userfaultfd, Error,
+        Unknown
+    ];
+    /// The kind of memory that a fault mapped.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum FaultClass {
+        /// A page of a file, read or executed.
+        FileRead => "file-read",
+        /// A private copy of a written file page: relocations, data.
+        FileCow => "file-cow",
+        /// A written page of a shared file mapping.
+        SharedDirty => "shared-dirty",
+        /// The page of zeroes, for anonymous memory that is read.
+        ZeroPage => "zero-page",
+        /// New anonymous memory.
+        Anonymous => "anonymous",
+        /// Anonymous memory that had been swapped out.
+        SwapIn => "swap-in",
+        /// A copy of an anonymous page that was shared with a forked process, or was the page of zeroes.
+        Cow => "cow",
+        /// A page of a tmpfs or of shared memory (memfd).
+        Shmem => "shmem",
+        /// A huge page.
+        Huge => "huge",
+        /// Handled by a program through userfaultfd.
+        Userfaultfd => "userfaultfd",
+        /// A failed fault.
+        Error => "error",
+        /// Unknown to the tier.
+        #[default]
+        Unknown => "unknown",
+    }
 }
 
-impl Failure {
-    /// Name in tables, CSV and JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Segv => "SIGSEGV",
-            Self::Bus => "SIGBUS",
-            Self::OutOfMemory => "OOM",
-            Self::Other => "other",
-        }
+named! {
+    /// Why a fault failed.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    pub enum Failure {
+        /// The mapping does not allow this access.
+        #[serde(rename = "SIGSEGV")]
+        Segv => "SIGSEGV",
+        /// Beyond the file's end, or the file could not be read.
+        #[serde(rename = "SIGBUS")]
+        Bus => "SIGBUS",
+        /// Out of memory.
+        #[serde(rename = "OOM")]
+        OutOfMemory => "OOM",
+        /// Another failure.
+        #[serde(rename = "other")]
+        Other => "other",
     }
 }
 

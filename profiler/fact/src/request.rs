@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{MappedFileId, StackId, ThreadId};
 use base::addr::Timestamp;
-use base::id;
+use base::{id, named};
 
 id!(
     /// Index into [`super::Tables::devices`].
@@ -109,84 +109,52 @@ pub struct BioFact {
     pub call: Option<u32>,
 }
 
-/// What the bytes are transferred to or from, besides the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BioSource {
-    /// The page cache of a file.
-    Cache,
-    /// The program's own memory (`O_DIRECT`).
-    Direct,
-    /// The device's own page cache: a file system's metadata, or the device opened as a file.
-    Metadata,
-    /// Anonymous memory: swap.
-    Swap,
-    /// Not applicable: a flush or a discard.
-    Nothing,
-    /// Unknown: memory of the kernel.
-    #[default]
-    Unknown,
-}
-
-impl BioSource {
-    /// Name in tables, CSV and JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cache => "cache",
-            Self::Direct => "direct",
-            Self::Metadata => "metadata",
-            Self::Swap => "swap",
-            Self::Nothing => "nothing",
-            Self::Unknown => "unknown",
-        }
+named! {
+    /// What the bytes are transferred to or from, besides the device.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum BioSource {
+        /// The page cache of a file.
+        Cache => "cache",
+        /// The program's own memory (`O_DIRECT`).
+        Direct => "direct",
+        /// The device's own page cache: a file system's metadata, or the device opened as a file.
+        Metadata => "metadata",
+        /// Anonymous memory: swap.
+        Swap => "swap",
+        /// Not applicable: a flush or a discard.
+        Nothing => "nothing",
+        /// Unknown: memory of the kernel.
+        #[default]
+        Unknown => "unknown",
     }
 }
 
-/// A device operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Operation {
-    /// Read.
-    #[default]
-    Read,
-    /// Write.
-    Write,
-    /// Write the device's cache to the medium.
-    Flush,
-    /// Discard sectors.
-    Discard,
-    /// Write zeroes.
-    WriteZeroes,
-    /// A driver-specific operation.
-    Other,
+named! {
+    /// A device operation.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Operation {
+        /// Read.
+        #[default]
+        Read => "read",
+        /// Write.
+        Write => "write",
+        /// Write the device's cache to the medium.
+        Flush => "flush",
+        /// Discard sectors.
+        Discard => "discard",
+        /// Write zeroes.
+        WriteZeroes => "write-zeroes",
+        /// A driver-specific operation.
+        Other => "other",
+    }
 }
 
 impl Operation {
     /// Whether it transfers bytes between memory and device: a discard, however large, transfers none.
     pub fn moves_bytes(self) -> bool {
         matches!(self, Self::Read | Self::Write)
-    }
-
-    /// Every operation, in table order.
-    pub const ALL: [Self; 6] = [
-        Self::Read,
-        Self::Write,
-        Self::Flush,
-        Self::Discard,
-        Self::WriteZeroes,
-        Self::Other,
-    ];
-
-    /// Name in tables, CSV and JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Flush => "flush",
-            Self::Discard => "discard",
-            Self::WriteZeroes => "write-zeroes",
-            Self::Other => "other",
-        }
     }
 }
 
@@ -204,24 +172,21 @@ pub struct RequestKind {
     pub fua: bool,
 }
 
-/// How much of a request was seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-pub enum RequestCoverage {
-    /// All of it.
-    #[default]
-    #[serde(rename = "whole")]
-    Full,
-    /// It was in progress when the recording began.
-    #[serde(rename = "no-start")]
-    StartMissed,
-    /// It was in progress when the recording ended.
-    #[serde(rename = "no-end")]
-    EndMissed,
-}
-
-impl RequestCoverage {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Full, Self::StartMissed, Self::EndMissed];
+named! {
+    /// How much of a request was seen.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+    pub enum RequestCoverage {
+        /// All of it.
+        #[default]
+        #[serde(rename = "whole")]
+        Full => "whole",
+        /// It was in progress when the recording began.
+        #[serde(rename = "no-start")]
+        StartMissed => "no-start",
+        /// It was in progress when the recording ended.
+        #[serde(rename = "no-end")]
+        EndMissed => "no-end",
+    }
 }
 
 /// Requests of one device that exceeded the profile's budget: the smallest are folded first.

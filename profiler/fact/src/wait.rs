@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{MappedFileId, StackId, ThreadId};
 use base::addr::Timestamp;
+use base::named;
 
 /// A wait, or several short ones at the same place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,27 +71,24 @@ fn parts(reason: WaitReason, off: Duration, queued: Duration) -> impl Iterator<I
         .chain((!queued.is_zero()).then_some((WaitReason::RunQueue, queued)))
 }
 
-/// How completely a wait was seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
-pub enum Coverage {
-    /// All of it.
-    #[default]
-    #[serde(rename = "whole")]
-    Full,
-    /// Stack reused from an earlier wait with identical registers (rate limited).
-    #[serde(rename = "like-earlier")]
-    StackReused,
-    /// It was in progress when the thread began to be recorded: its stack was not seen.
-    #[serde(rename = "no-start")]
-    StartMissed,
-    /// It was in progress when the recording ended.
-    #[serde(rename = "no-end")]
-    EndMissed,
-}
-
-impl Coverage {
-    /// All of them; their positions are written to profiles.
-    pub const ALL: [Self; 4] = [Self::Full, Self::StackReused, Self::StartMissed, Self::EndMissed];
+named! {
+    /// How completely a wait was seen.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+    pub enum Coverage {
+        /// All of it.
+        #[default]
+        #[serde(rename = "whole")]
+        Full => "whole",
+        /// Stack reused from an earlier wait with identical registers (rate limited).
+        #[serde(rename = "like-earlier")]
+        StackReused => "like-earlier",
+        /// It was in progress when the thread began to be recorded: its stack was not seen.
+        #[serde(rename = "no-start")]
+        StartMissed => "no-start",
+        /// It was in progress when the recording ended.
+        #[serde(rename = "no-end")]
+        EndMissed => "no-end",
+    }
 }
 
 /// The system call that a thread waited in.
@@ -123,80 +121,48 @@ pub struct WakerFact {
     pub by_interrupt: Option<bool>,
 }
 
-/// Why a thread waited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum WaitReason {
-    /// A CPU: it was preempted, or had just been created.
-    RunQueue,
-    /// A disk: a read or write that it, or another thread, had started.
-    Disk,
-    /// A lock in the program: a futex that is held.
-    Lock,
-    /// A condition, or another event in the program: a futex that is notified, `sigwait`, a semaphore.
-    Condition,
-    /// One of several descriptors: poll, select, epoll, `io_uring`; or input of a terminal or another device.
-    Poll,
-    /// The other end of a pipe.
-    Pipe,
-    /// The other end of a socket.
-    Socket,
-    /// A timeout.
-    Sleep,
-    /// The end of a child.
-    Child,
-    /// The end of a stop by a signal or a debugger.
-    Stopped,
-    /// A lock or an event of the file system, without disk I/O for this thread.
-    FileSystem,
-    /// Memory: the lock of the address space, reclaim, compaction, userfaultfd.
-    Memory,
-    /// Something else in the kernel.
-    Kernel,
-    /// Not seen.
-    #[default]
-    Unknown,
+named! {
+    in order [
+        RunQueue, Disk, FileSystem, Memory, Lock, Condition, Poll, Pipe, Socket, Sleep, Child, Stopped,
+        Kernel, Unknown
+    ];
+    /// Why a thread waited.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum WaitReason {
+        /// A CPU: it was preempted, or had just been created.
+        RunQueue => "run-queue",
+        /// A disk: a read or write that it, or another thread, had started.
+        Disk => "disk",
+        /// A lock in the program: a futex that is held.
+        Lock => "lock",
+        /// A condition, or another event in the program: a futex that is notified, `sigwait`, a semaphore.
+        Condition => "condition",
+        /// One of several descriptors: poll, select, epoll, `io_uring`; or input of a terminal or another device.
+        Poll => "poll",
+        /// The other end of a pipe.
+        Pipe => "pipe",
+        /// The other end of a socket.
+        Socket => "socket",
+        /// A timeout.
+        Sleep => "sleep",
+        /// The end of a child.
+        Child => "child",
+        /// The end of a stop by a signal or a debugger.
+        Stopped => "stopped",
+        /// A lock or an event of the file system, without disk I/O for this thread.
+        FileSystem => "file-system",
+        /// Memory: the lock of the address space, reclaim, compaction, userfaultfd.
+        Memory => "memory",
+        /// Something else in the kernel.
+        Kernel => "kernel",
+        /// Not seen.
+        #[default]
+        Unknown => "unknown",
+    }
 }
 
 impl WaitReason {
-    /// Every reason, in table order.
-    pub const ALL: [Self; 14] = [
-        Self::RunQueue,
-        Self::Disk,
-        Self::FileSystem,
-        Self::Memory,
-        Self::Lock,
-        Self::Condition,
-        Self::Poll,
-        Self::Pipe,
-        Self::Socket,
-        Self::Sleep,
-        Self::Child,
-        Self::Stopped,
-        Self::Kernel,
-        Self::Unknown,
-    ];
-
-    /// Name in tables, CSV and JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::RunQueue => "run-queue",
-            Self::Disk => "disk",
-            Self::Lock => "lock",
-            Self::Condition => "condition",
-            Self::Poll => "poll",
-            Self::Pipe => "pipe",
-            Self::Socket => "socket",
-            Self::Sleep => "sleep",
-            Self::Child => "child",
-            Self::Stopped => "stopped",
-            Self::FileSystem => "file-system",
-            Self::Memory => "memory",
-            Self::Kernel => "kernel",
-            Self::Unknown => "unknown",
-        }
-    }
-
     /// Whether the thread was idle rather than held up: waits of event loops and thread pools.
     pub fn is_idle(self) -> bool {
         matches!(

@@ -11,8 +11,6 @@ use base::addr::{Avma, Timestamp};
 use fact::fault::{Access, Failure, FaultClass, FaultWaits};
 use fact::{FaultFact, ThreadId};
 
-const ACCESSES: [Access; 4] = [Access::Read, Access::Write, Access::Execute, Access::Unknown];
-const FAILURES: [Failure; 4] = [Failure::Segv, Failure::Bus, Failure::OutOfMemory, Failure::Other];
 /// Number of latency parts.
 const PARTS: usize = 6;
 /// Number of bits in use.
@@ -44,9 +42,9 @@ pub fn known_parts(waits: &mut FaultWaits) -> [&mut Option<Duration>; PARTS] {
 pub fn encode(fault: &FaultFact) -> u64 {
     let place = |found: Option<usize>| found.unwrap_or(0) as u64;
     let class = place(FaultClass::ALL.iter().position(|class| *class == fault.class));
-    let access = place(ACCESSES.iter().position(|access| *access == fault.access));
+    let access = place(Access::ALL.iter().position(|access| *access == fault.access));
     let failure = fault.failed.map_or(0, |failed| {
-        1 + place(FAILURES.iter().position(|failure| *failure == failed))
+        1 + place(Failure::ALL.iter().position(|failure| *failure == failed))
     });
     let mut bits = class | access << 4 | failure << 6;
     let mut waits = fault.waits;
@@ -65,7 +63,7 @@ pub fn decode(bits: u64) -> Option<(FaultFact, KnownZeros)> {
     let flag = |bit: u32| bits >> bit & 1 == 1;
     let failed = match index(6, 3)?.checked_sub(1) {
         None => None,
-        Some(place) => Some(*FAILURES.get(place)?),
+        Some(place) => Some(*Failure::ALL.get(place)?),
     };
     let mut known = KnownZeros {
         parts: [false; PARTS],
@@ -80,7 +78,7 @@ pub fn decode(bits: u64) -> Option<(FaultFact, KnownZeros)> {
         thread: ThreadId(0),
         stack: None,
         address: Avma(0),
-        access: *ACCESSES.get(index(4, 2)?)?,
+        access: *Access::ALL.get(index(4, 2)?)?,
         class: *FaultClass::ALL.get(index(0, 4)?)?,
         place: None,
         major: flag(9),

@@ -7,7 +7,6 @@ use super::write::WriteError;
 use fact::fault::{Access, Failure, FaultClass, FilePlace};
 use fact::{FaultFact, MappedFile, MappedFileId, Tables};
 
-const ACCESSES: [&str; 4] = ["read", "write", "execute", "unknown"];
 const COUNTED: [&str; 6] = [
     "minor",
     "major",
@@ -29,7 +28,7 @@ pub struct FaultNames<'a> {
     files: &'a [MappedFile],
     by_file: Vec<FileNames>,
     classes: [u32; FaultClass::ALL.len()],
-    accesses: [u32; ACCESSES.len()],
+    accesses: [u32; Access::ALL.len()],
     counted: [u32; COUNTED.len()],
     /// Notes, indexed by the bits of those that apply.
     remarks: [u32; 1 << REMARKS.len()],
@@ -73,7 +72,7 @@ impl<'a> FaultNames<'a> {
             files: &tables.files,
             by_file,
             classes: array(shared, FaultClass::ALL.map(FaultClass::name))?,
-            accesses: array(shared, ACCESSES)?,
+            accesses: array(shared, Access::ALL.map(Access::name))?,
             counted: array(shared, COUNTED)?,
             remarks,
             during: array(shared, ["a system call", "a page fault"])?,
@@ -107,12 +106,8 @@ impl<'a> FaultNames<'a> {
 
     /// Name of an access.
     pub fn access(&self, access: Access) -> u32 {
-        self.accesses[match access {
-            Access::Read => 0,
-            Access::Write => 1,
-            Access::Execute => 2,
-            Access::Unknown => 3,
-        }]
+        let found = Access::ALL.iter().position(|known| *known == access);
+        self.accesses[found.unwrap_or(Access::ALL.len() - 1)]
     }
 
     /// Name of the counter in which the kernel counts a fault.

@@ -234,7 +234,7 @@ fn completeness(recording: &Recording, collected: &Collected) -> Vec<Value> {
         .collect();
     cut.sort_by_key(|ends| std::cmp::Reverse(ends.samples));
     for ends in cut.into_iter().take(WORST) {
-        let reason = ends.reason.map_or("complete", fact::TruncationReason::words);
+        let reason = ends.reason.map_or("complete", fact::TruncationReason::name);
         let label = format!("Stacks cut in {}: {reason}", ends.module);
         entries.push(entry(&label, "percentage", ends.samples as f64 / total as f64));
     }

@@ -17,10 +17,11 @@ use serde::Serialize;
 pub use facts::Facts;
 
 use super::export::ns;
+use super::faults::phase::Phase;
 use super::faults::tally::Folded;
 use super::faults::{Selector, View};
 use container::Container;
-use fact::fault::FaultClass;
+use fact::fault::{Failure, FaultClass};
 use fact::{Recording, Tables, ThreadId};
 use files::Files;
 use stacks::Stacks;
@@ -125,9 +126,9 @@ pub fn write(
         totals,
         why_empty,
         classes: FaultClass::ALL.map(FaultClass::name).to_vec(),
-        phases: faults::PHASES.map(super::faults::phase::Phase::name).to_vec(),
+        phases: Phase::ALL.map(Phase::name).to_vec(),
         waits: faults::WAITS,
-        failures: faults::FAILURES.map(fact::fault::Failure::name),
+        failures: Failure::ALL.map(Failure::name),
         processes: (tables.processes.iter())
             .map(|process| ProcessRow {
                 pid: process.pid,

@@ -15,7 +15,6 @@ use base::addr::{Avma, FileOffset, Timestamp, ns};
 const NONE: u32 = u32::MAX;
 /// Flags an index of a time of 2.15 s or more, which is stored separately.
 const LONG: u32 = 1 << 31;
-const ACCESSES: [Access; 4] = [Access::Unknown, Access::Read, Access::Write, Access::Execute];
 const FAILURES: [Option<Failure>; 5] = [
     None,
     Some(Failure::Segv),
@@ -168,7 +167,7 @@ impl PackedFault {
             thread: ThreadId(self.thread),
             stack: has(HAS_STACK).then_some(StackId::new(self.stack)),
             address: Avma(self.address),
-            access: ACCESSES[(self.bits & 3) as usize],
+            access: Access::ALL[(self.bits & 3) as usize],
             class: (FaultClass::ALL.get((self.bits >> 2 & 15) as usize).copied()).unwrap_or_default(),
             place: has(HAS_PLACE).then_some(FilePlace {
                 file: MappedFileId(self.file),
@@ -210,7 +209,7 @@ fn bits(fault: &FaultFact) -> u32 {
         (fault.around.is_some(), HAS_AROUND),
         (fault.retries.is_some(), HAS_RETRIES),
     ];
-    let kinds = u32::from(place(&ACCESSES, &fault.access))
+    let kinds = u32::from(place(&Access::ALL, &fault.access))
         | u32::from(place(&FaultClass::ALL, &fault.class)) << 2
         | u32::from(place(&FAILURES, &fault.failed)) << 6;
     let set = flags.iter().filter(|(is, _)| *is);
@@ -349,7 +348,7 @@ mod tests {
                 thread: ThreadId(thread),
                 stack: stack.map(StackId::new),
                 address: Avma(address),
-                access: ACCESSES[access],
+                access: Access::ALL[access],
                 class: FaultClass::ALL[class],
                 place: file.map(|file| FilePlace {
                     file: MappedFileId(file),

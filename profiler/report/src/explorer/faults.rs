@@ -18,19 +18,8 @@ use base::addr::{PAGE, Timestamp};
 use fact::fault::{Access, Failure, FaultClass};
 use fact::{FaultFact, ThreadId};
 
-/// Phases, in the order of their numbers in the column.
-pub const PHASES: [Phase; 5] = [
-    Phase::Exec,
-    Phase::Loader,
-    Phase::Initialisers,
-    Phase::Main,
-    Phase::Window,
-];
 /// Kinds of waits, in the order of their numbers in the column.
 pub const WAITS: [&str; 6] = ["lock", "disk", "other read", "blocked", "preempted", "reclaim"];
-/// Failures, in the order of their numbers in the highest bits of the flags.
-pub const FAILURES: [Failure; 4] = [Failure::Segv, Failure::Bus, Failure::OutOfMemory, Failure::Other];
-
 /// The faults that the document contains.
 #[derive(Debug, Default)]
 pub struct Shown {
@@ -119,12 +108,12 @@ impl ExplorerRows {
     fn push(&mut self, view: &View<'_>, fault: &FaultFact) {
         let position = |at: Option<usize>, last| u8::try_from(at.unwrap_or(last)).unwrap_or(u8::MAX);
         let class = FaultClass::ALL.iter().position(|class| *class == fault.class);
-        let phase = (view.phase(fault)).and_then(|phase| PHASES.iter().position(|each| *each == phase));
+        let phase = (view.phase(fault)).and_then(|phase| Phase::ALL.iter().position(|each| *each == phase));
         self.start.push(view.time_ns(fault));
         self.duration.push(fault.latency.map(ns));
         self.thread.push(thread_id(view.tables, Some(fault.thread)));
         self.class.push(position(class, FaultClass::ALL.len() - 1));
-        self.phase.push(position(phase, PHASES.len()));
+        self.phase.push(position(phase, Phase::ALL.len()));
         self.flags.push(flags(fault));
         self.pages_read
             .push(u16::try_from(fault.pages_read).unwrap_or(u16::MAX));
@@ -185,7 +174,7 @@ impl ExplorerRows {
 fn flags(fault: &FaultFact) -> u16 {
     let failure = fault
         .failed
-        .and_then(|failed| FAILURES.iter().position(|each| *each == failed));
+        .and_then(|failed| Failure::ALL.iter().position(|each| *each == failed));
     let bits = [
         fault.major,
         fault.waited(),

@@ -30,7 +30,7 @@ columns! {
     "section": Text = row.view.section(row.fault);
     "symbol": Text = row.view.symbol(row.fault);
     "class": Text = row.fault.class.name();
-    "access": Text = access(row.fault.access);
+    "access": Text = (row.fault.access != Access::Unknown).then(|| row.fault.access.name());
     "major": Flag = row.fault.major;
     "waited": Flag = waited(row.fault);
     "latency_ns": Number = row.fault.latency;
@@ -109,13 +109,4 @@ impl<'v, 'a> Exporter<'v, 'a> {
 fn waited(fault: &FaultFact) -> Option<bool> {
     let is_measured = fault.waits.disk.is_some() || fault.waits.other_read.is_some();
     is_measured.then(|| fault.waited())
-}
-
-fn access(access: Access) -> Option<&'static str> {
-    match access {
-        Access::Read => Some("read"),
-        Access::Write => Some("write"),
-        Access::Execute => Some("execute"),
-        Access::Unknown => None,
-    }
 }

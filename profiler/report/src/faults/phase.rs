@@ -10,42 +10,32 @@ use super::rows::Facts;
 use crate::functions::Functions;
 use crate::sorted::Ordered;
 use base::addr::Timestamp;
+use base::named;
 use fact::reduce::packed::PackedFault;
 use fact::{FrameId, Process, ProcessId, StackId, Tables};
 
 /// The number of ancestors to search for a phase.
 const GENERATIONS: usize = 64;
 
-/// A phase, in the order in which a process goes through them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub enum Phase {
-    /// The kernel sets up the program.
-    #[serde(rename = "exec")]
-    Exec,
-    /// The dynamic linker maps and relocates libraries.
-    #[serde(rename = "ld.so")]
-    Loader,
-    /// Static initialisers run.
-    #[serde(rename = "initialisers")]
-    Initialisers,
-    /// The program itself.
-    #[serde(rename = "main")]
-    Main,
-    /// A marker announced the first window.
-    #[serde(rename = "after first window")]
-    Window,
-}
-
-impl Phase {
-    /// Its name in tables, CSV and JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Exec => "exec",
-            Self::Loader => "ld.so",
-            Self::Initialisers => "initialisers",
-            Self::Main => "main",
-            Self::Window => "after first window",
-        }
+named! {
+    /// A phase, in the order in which a process goes through them.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+    pub enum Phase {
+        /// The kernel sets up the program.
+        #[serde(rename = "exec")]
+        Exec => "exec",
+        /// The dynamic linker maps and relocates libraries.
+        #[serde(rename = "ld.so")]
+        Loader => "ld.so",
+        /// Static initialisers run.
+        #[serde(rename = "initialisers")]
+        Initialisers => "initialisers",
+        /// The program itself.
+        #[serde(rename = "main")]
+        Main => "main",
+        /// A marker announced the first window.
+        #[serde(rename = "after first window")]
+        Window => "after first window",
     }
 }
 

@@ -5,7 +5,7 @@ use super::rows::{Asked, Part};
 use super::view::View;
 use crate::export::{Cell, columns};
 use crate::lookup::Lookup as _;
-use fact::request::{BlockDevice, RequestCoverage};
+use fact::request::BlockDevice;
 use fact::{MappedFile, Process, RequestFact, Thread};
 
 /// A request and what it refers to. Of several parts, the row shows the one with the most bytes.
@@ -53,7 +53,7 @@ columns! {
     "requeues": Number = row.request.requeues;
     "error": Text = error(row.request);
     "bios": Number = row.parts as u64;
-    "seen": Text = coverage(row.request.coverage);
+    "seen": Text = row.request.coverage.name();
     "bio_only": Flag = row.request.bio_only;
     "stacked": Flag = row.device.map(BlockDevice::is_stacked);
     "file_device": Text = row.file.map(|file| format!("{}:{}", file.id.major, file.id.minor));
@@ -87,13 +87,5 @@ fn error(request: &RequestFact) -> String {
     match request.error {
         0 => String::new(),
         error => error.to_string(),
-    }
-}
-
-fn coverage(coverage: RequestCoverage) -> &'static str {
-    match coverage {
-        RequestCoverage::Full => "whole",
-        RequestCoverage::StartMissed => "no-start",
-        RequestCoverage::EndMissed => "no-end",
     }
 }

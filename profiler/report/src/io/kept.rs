@@ -14,14 +14,6 @@ use fact::{MappedFileId, RequestFact, RequestRef, StackId, ThreadId};
 
 /// Encodes a missing value.
 const NONE: u32 = u32::MAX;
-const SOURCES: [BioSource; 6] = [
-    BioSource::Unknown,
-    BioSource::Cache,
-    BioSource::Direct,
-    BioSource::Metadata,
-    BioSource::Swap,
-    BioSource::Nothing,
-];
 
 /// A request without its bios.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
@@ -63,7 +55,7 @@ pub(super) struct PartRow {
     bytes: u32,
     file: u32,
     call: u32,
-    /// Index into [`SOURCES`].
+    /// Index into [`BioSource::ALL`].
     source: u8,
     in_fault: u8,
     has_offset: u8,
@@ -180,7 +172,7 @@ impl PartRow {
             bytes: part.bytes,
             file: part.file.map_or(NONE, |file| file.0),
             call: part.call.unwrap_or(NONE),
-            source: place(&SOURCES, &part.source),
+            source: place(&BioSource::ALL, &part.source),
             in_fault: part.in_fault.into(),
             has_offset: part.offset.is_some().into(),
             rest: [0; 5],
@@ -199,7 +191,7 @@ impl PartRow {
             bytes: self.bytes,
             file: some(self.file).map(MappedFileId),
             offset: (self.has_offset != 0).then_some(self.offset),
-            source: among(&SOURCES, self.source),
+            source: among(&BioSource::ALL, self.source),
             in_fault: self.in_fault != 0,
             call: some(self.call),
         }

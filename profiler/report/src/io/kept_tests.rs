@@ -39,7 +39,7 @@ prop_compose! {
         name in "[ab]{0,2}",
         [thread, stack, file, call] in prop::array::uniform4(prop::option::of(0..NONE)),
         offset in any::<Option<u64>>(),
-        source in 0..SOURCES.len(),
+        source in 0..BioSource::ALL.len(),
     ) -> BioFact {
         BioFact {
             time: Timestamp(time),
@@ -47,7 +47,7 @@ prop_compose! {
             thread: thread.map(ThreadId),
             stack: stack.map(StackId::new),
             file: file.map(MappedFileId),
-            source: SOURCES[source],
+            source: BioSource::ALL[source],
         }
     }
 }

@@ -5,48 +5,29 @@ use serde::Serialize;
 use super::Metric;
 use crate::faults::phase::Phase;
 use crate::select::glob;
+use base::named;
 
-/// Dimension by which metrics are grouped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum By {
-    /// Not grouped: the whole recording.
-    Total,
-    /// By phase of the process.
-    Phase,
-    /// By file: the owner of the page, bytes or code, or the object of the system call.
-    File,
-    /// By section of the file that the page belongs to.
-    Section,
-    /// By function of the program.
-    Function,
-    /// By the names of the thread and its process.
-    Thread,
+named! {
+    /// Dimension by which metrics are grouped.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum By {
+        /// Not grouped: the whole recording.
+        Total => "total",
+        /// By phase of the process.
+        Phase => "phase",
+        /// By file: the owner of the page, bytes or code, or the object of the system call.
+        File => "file",
+        /// By section of the file that the page belongs to.
+        Section => "section",
+        /// By function of the program.
+        Function => "function",
+        /// By the names of the thread and its process.
+        Thread => "thread",
+    }
 }
 
 impl By {
-    /// All dimensions, in the order of tables.
-    pub const ALL: [Self; 6] = [
-        Self::Total,
-        Self::Phase,
-        Self::File,
-        Self::Section,
-        Self::Function,
-        Self::Thread,
-    ];
-
-    /// Name in budgets and JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Total => "total",
-            Self::Phase => "phase",
-            Self::File => "file",
-            Self::Section => "section",
-            Self::Function => "function",
-            Self::Thread => "thread",
-        }
-    }
-
     /// Whether a metric is available by this dimension.
     pub fn has_metric(self, metric: Metric) -> bool {
         match metric {

@@ -55,7 +55,7 @@ impl StackSummary {
             return vec!["stacks:  no user stacks".into()];
         }
         let cut = worst.iter().map(|ends| {
-            let reason = ends.reason.map_or("", |reason| reason.words());
+            let reason = ends.reason.map_or("", |reason| reason.name());
             let module = fit_middle(&ends.module, 24);
             format!("{} {module} ({reason})", counted(ends.samples, *total))
         });

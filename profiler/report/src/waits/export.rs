@@ -6,7 +6,7 @@ use super::view::View;
 use crate::export::{Cell, columns};
 use crate::functions::outermost_first;
 use crate::lookup::Lookup as _;
-use fact::wait::{Coverage, WaitCall, WakerFact};
+use fact::wait::{WaitCall, WakerFact};
 use fact::{EffectKind, MappedFile, MappedFileId, Process, StackId, Thread, WaitFact};
 
 /// A wait and what it refers to.
@@ -44,7 +44,7 @@ columns! {
     "thread": Text = row.thread.map(|thread| thread.name.as_str());
     "end_ns": Number = row.view.tables.time_ns(row.wait.end);
     "longest_ns": Number = row.wait.longest;
-    "sight": Text = coverage(row.wait.coverage);
+    "sight": Text = row.wait.coverage.name();
     "in_fault": Flag = row.wait.in_fault;
     "woken_ns": Number = row.waker.map(|waker| row.view.tables.time_ns(waker.time));
     "waker_function": Text = row.view.function_name(row.waker.and_then(|waker| waker.stack));
@@ -135,14 +135,5 @@ fn kind(due: &Due) -> &'static str {
         Due::Request(_) => "request",
         Due::Holder(_, EffectKind::Fault) => "holder's fault",
         Due::Holder(_, EffectKind::Wait) => "holder's wait",
-    }
-}
-
-fn coverage(coverage: Coverage) -> &'static str {
-    match coverage {
-        Coverage::Full => "whole",
-        Coverage::StackReused => "like-earlier",
-        Coverage::StartMissed => "no-start",
-        Coverage::EndMissed => "no-end",
     }
 }
