@@ -2,6 +2,20 @@
 //!
 //! Every record starts with a [`RecordHeader`]; there is one file per event kind. Both sides are built from this crate, and
 //! [`ABI_VERSION`] is checked when the object is loaded: an object from another build is rejected with a clear message.
+//!
+//! A step of a walk, from a frame whose caller is found at a fixed distance from the stack pointer:
+//!
+//! ```
+//! use profiler_common::stack::UserRegs;
+//! use profiler_common::unwind::{Arch, BX_SAME, Cfa, Fp, Row, step};
+//!
+//! let row = Row::new(0, Cfa::Sp, 2, Fp::Same, 0, BX_SAME);
+//! let registers = UserRegs { ip: 0x1000, sp: 0x8000, ..UserRegs::default() };
+//! // The caller's address is below the frame's end, 16 bytes above the stack pointer.
+//! let memory = |address| (address == 0x8008).then_some(0x2000);
+//! let Ok((caller, _)) = step(Arch::X86_64, row, &registers, memory) else { panic!() };
+//! assert_eq!((caller.ip, caller.sp), (0x2000, 0x8010));
+//! ```
 #![cfg_attr(not(any(feature = "user", test)), no_std)]
 
 pub mod block;

@@ -3,6 +3,14 @@
 //! Data flows one way, through one crate for each layer; see docs/architecture.md for the map. `capture`, and `record`
 //! in this crate, are shells around the pure layers `base`, `task`, `unwind`, `fact`, `profile` and `report`, which are
 //! here under their names; `cli` contains the subcommands.
+//!
+//! Arguments are parsed before anything else happens:
+//!
+//! ```
+//! use clap::CommandFactory as _;
+//!
+//! profiler::cli::args::Cli::command().debug_assert();
+//! ```
 
 pub mod cli;
 pub mod record;

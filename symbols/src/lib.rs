@@ -11,6 +11,17 @@
 //!
 //! Every file is untrusted: all lengths are limited, and damage costs names but never ends the
 //! program.
+//!
+//! The build ID of a file, and where its code is:
+//!
+//! ```
+//! use symbols::elf::ElfFile;
+//!
+//! let elf = ElfFile::open(std::fs::File::open(std::env::current_exe()?)?)?;
+//! println!("{:02x?}", elf.build_id());
+//! assert!(elf.segments().iter().any(|segment| segment.executable));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![deny(unsafe_code)] // One exception: the mapping of ELF files.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))] // A failed unwrap fails the test.

@@ -2,6 +2,15 @@
 //!
 //! By default, the server listens on this machine only, serves everything below a random token, and responds only to the
 //! profiler's page. docs/server.md describes the attacks that it prevents. [`explorer`] is the page-fault explorer.
+//!
+//! Only addresses that can be a profiler's are accepted:
+//!
+//! ```
+//! use web::ProfilerUrl;
+//!
+//! assert!(ProfilerUrl::new("http://localhost:4242").is_ok());
+//! assert!(ProfilerUrl::new("file:///etc/passwd").is_err());
+//! ```
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))] // A failed unwrap fails the test.
 

@@ -5,6 +5,35 @@
 //!
 //! [`FactSource`] has two implementations: the event log (`fact::replay::log`, exact and of any size) and the profile
 //! (`profile::read`, limited by a budget). Facts stream through a [`FactSink`]; what they refer to is in [`Tables`].
+//!
+//! Counting the page faults of a log without opening the files that it names:
+//!
+//! ```
+//! use std::io::Cursor;
+//!
+//! use base::event::read::LogReader;
+//! use fact::replay::log::LogSource;
+//! use fact::{FactSink, FactSource, FaultFact, Mark, SampleFact, Tables};
+//! use unwind::NoBinaries;
+//!
+//! #[derive(Default)]
+//! struct Count(u64);
+//!
+//! impl FactSink for Count {
+//!     fn sample(&mut self, _: &Tables, _: &SampleFact) {}
+//!     fn mark(&mut self, _: &Tables, _: &Mark) {}
+//!     fn fault(&mut self, _: &Tables, _: &FaultFact) {
+//!         self.0 += 1;
+//!     }
+//! }
+//!
+//! fn faults(log: Vec<u8>) -> anyhow::Result<u64> {
+//!     let mut count = Count::default();
+//!     LogSource::new(LogReader::new(Cursor::new(log))?, &NoBinaries).replay(&mut count)?;
+//!     Ok(count.0)
+//! }
+//! assert!(faults(b"not a log".to_vec()).is_err());
+//! ```
 
 mod about;
 pub mod account;

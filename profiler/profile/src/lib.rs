@@ -3,6 +3,12 @@
 //! [`write()`] writes a profile of collected facts, [`ProfileSource`] reads one back into the same
 //! facts, and [`lint()`] checks what the profiler's web page relies on. There is one file for each
 //! part of the format.
+//!
+//! What the profiler's page would refuse is listed:
+//!
+//! ```
+//! assert!(!profile::lint(&b"{}"[..]).is_empty());
+//! ```
 
 mod categories;
 mod columns;

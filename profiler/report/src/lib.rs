@@ -1,4 +1,14 @@
 //! Reports about facts: the tables and metrics that subcommands print.
+//!
+//! Numbers and names as tables print them:
+//!
+//! ```
+//! use report::text::{bytes, duration, fit};
+//!
+//! assert_eq!(duration(12_345_678), "12.3 ms");
+//! assert_eq!(bytes(3_400_000), "3.40 MB");
+//! assert!(fit("a long name of a function", 10).chars().count() <= 10);
+//! ```
 
 pub mod check;
 pub mod diff;

@@ -1,5 +1,18 @@
 //! Processes, threads and mappings over time, from the ordered events of a log: which threads ran,
 //! and what was mapped at an address.
+//!
+//! A process is known from its first event on:
+//!
+//! ```
+//! use base::addr::Timestamp;
+//! use base::event::{At, Event, TaskNew};
+//! use task::Tasks;
+//!
+//! let mut tasks = Tasks::new(Timestamp(0));
+//! let at = At { time: Timestamp(5), pid: 7, tid: 7 };
+//! tasks.apply(&Event::TaskNew(TaskNew { at, name: b"cat".to_vec(), ..TaskNew::default() }));
+//! assert!(tasks.process_of(7).is_some() && tasks.process_of(8).is_none());
+//! ```
 
 mod lifetime;
 mod lives;

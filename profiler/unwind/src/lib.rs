@@ -4,6 +4,18 @@
 //! is ordinary, follows the others (signal frames, realigned stacks, the lazy binder), and reports
 //! why a stack ends where it does. All processes share one set of modules: each module has a unique
 //! address range, independent of the processes.
+//!
+//! The unwind table of a file, as the eBPF programs read it:
+//!
+//! ```
+//! use std::fs::File;
+//! use symbols::elf::ElfFile;
+//!
+//! let elf = ElfFile::open(File::open(std::env::current_exe()?)?)?;
+//! let table = unwind::table::compile(&elf)?;
+//! # let _ = table;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod arch;
 mod binary;
