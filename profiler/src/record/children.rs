@@ -6,13 +6,12 @@ use std::collections::BTreeSet;
 use crate::capture::proc::procfs;
 use crate::plural::counted;
 
-/// The most descendants of a process that are counted.
+/// The most descendants that are counted.
 const MOST: usize = 1 << 16;
 
 /// The warning that descendants of `pids` are running which are not in `pids`, if any are.
 pub fn unrecorded(pids: &[u32]) -> Option<String> {
-    let descendants = |pid: &u32| procfs::descendants(*pid, MOST).unwrap_or_default();
-    let mut left: BTreeSet<u32> = pids.iter().flat_map(descendants).collect();
+    let mut left: BTreeSet<u32> = procfs::descendants(pids, MOST).ok()?.into_iter().collect();
     left.retain(|child| !pids.contains(child) && procfs::stat(*child, *child).is_ok_and(|stat| !stat.has_ended));
     for own in ancestry() {
         left.remove(&own);

@@ -159,15 +159,15 @@ pub fn stat(pid: u32, tid: u32) -> io::Result<Stat> {
         .ok_or_else(|| io::Error::other("unknown format of /proc/PID/stat"))
 }
 
-/// The descendants of a process, breadth first and about `limit` at most.
-pub fn descendants(pid: u32, limit: usize) -> io::Result<Vec<u32>> {
+/// The descendants of processes, breadth first and about `limit` at most.
+pub fn descendants(of: &[u32], limit: usize) -> io::Result<Vec<u32>> {
     let mut children: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
     for process in processes()? {
         if let Ok(stat) = stat(process, process) {
             children.entry(stat.parent).or_default().push(process);
         }
     }
-    let mut found: Vec<u32> = children.remove(&pid).unwrap_or_default();
+    let mut found: Vec<u32> = of.iter().filter_map(|pid| children.remove(pid)).flatten().collect();
     let mut next = 0;
     while let Some(process) = found.get(next).filter(|_| found.len() < limit) {
         found.extend(children.remove(process).unwrap_or_default());

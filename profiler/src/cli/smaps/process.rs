@@ -46,7 +46,7 @@ pub fn read(pid: u32, tree: bool) -> Result<Vec<Process>> {
     let mut processes = vec![reader.process(pid)?];
     if tree {
         let children =
-            procfs::descendants(pid, MAX_PROCESSES).context("cannot list the processes; is /proc mounted?")?;
+            procfs::descendants(&[pid], MAX_PROCESSES).context("cannot list the processes; is /proc mounted?")?;
         processes.extend(children.into_iter().filter_map(|child| reader.process(child).ok()));
     }
     Ok(processes)
