@@ -72,25 +72,3 @@ pub fn watch(ebpf: &mut Ebpf, types: &Types, asked: OffCpu, status: &mut Vec<Hoo
         remedy,
     ));
 }
-
-/// Adds calls with these numbers to a set.
-pub fn mark(calls: &mut [u32; CALL_WORDS], numbers: impl Iterator<Item = usize>) {
-    for number in numbers {
-        if let Some(word) = calls.get_mut(number / 32) {
-            *word |= 1 << (number % 32);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_call_has_its_bit() {
-        let mut calls = [0; CALL_WORDS];
-        mark(&mut calls, [0, 33, 511, 512].into_iter());
-        assert_eq!((calls[0], calls[1], calls[15]), (1, 2, 1 << 31));
-        assert_eq!(calls.iter().map(|word| word.count_ones()).sum::<u32>(), 3);
-    }
-}

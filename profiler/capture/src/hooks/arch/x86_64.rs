@@ -1,12 +1,11 @@
 //! x86-64: its eBPF object, exceptions and system calls, with those of the i386 table.
 
 use libc::c_long;
-use profiler_common::config::CallSet;
+use profiler_common::config::{CALL_WORDS, CallSet};
 use profiler_common::unwind::Arch;
 use syscalls::{x86, x86_64};
 
 use crate::hooks::btf::Btf;
-use crate::hooks::waits::mark;
 use crate::proc::kallsyms;
 
 /// The object that scripts/build-ebpf built from profiler-ebpf/.
@@ -58,6 +57,15 @@ fn calls(numbers: &[c_long], i386: &[&str]) -> CallSet {
     );
     mark(&mut set.native, numbers);
     set
+}
+
+/// Adds calls with these numbers to a set.
+fn mark(calls: &mut [u32; CALL_WORDS], numbers: impl Iterator<Item = usize>) {
+    for number in numbers {
+        if let Some(word) = calls.get_mut(number / 32) {
+            *word |= 1 << (number % 32);
+        }
+    }
 }
 
 const WITH_DESCRIPTOR: &[c_long] = &[
@@ -149,9 +157,15 @@ const I386_WITH_PATH_SECOND: &[&str] = &["fstatat64"];
 
 #[cfg(test)]
 mod tests {
-    use profiler_common::config::CALL_WORDS;
-
     use super::*;
+
+    #[test]
+    fn each_call_has_its_bit() {
+        let mut calls = [0; CALL_WORDS];
+        mark(&mut calls, [0, 33, 511, 512].into_iter());
+        assert_eq!((calls[0], calls[1], calls[15]), (1, 2, 1 << 31));
+        assert_eq!(calls.iter().map(|word| word.count_ones()).sum::<u32>(), 3);
+    }
 
     #[test]
     fn calls_of_both_tables_are_found_by_name() {
