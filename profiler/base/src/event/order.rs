@@ -5,7 +5,7 @@
 //! order.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use slab::Slab;
 
@@ -16,9 +16,18 @@ use crate::addr::Timestamp;
 pub const MAX_HELD: usize = 256 << 20;
 
 /// Sorts events. Pass each to [`Order::push`], and take the ready ones with [`Order::pop`].
+///
+/// The events between two watermarks consist of a few sorted runs, one a ring and CPU: sorting them
+/// at once costs a fraction of a heap that holds them all.
 pub struct Order {
-    held: BinaryHeap<Reverse<Held>>,
-    /// Pending events, by [`Held::place`]: events are large, and a heap moves its elements.
+    /// Events from `sorted_until` on, in order of arrival.
+    later: Vec<Held>,
+    /// Events before `sorted_until`, in order.
+    sorted: VecDeque<Held>,
+    /// Events before `sorted_until` that arrived after the others were sorted: mostly those without a time.
+    soon: BinaryHeap<Reverse<Held>>,
+    sorted_until: Timestamp,
+    /// Pending events, by [`Held::place`]: events are large, and sorting moves its elements.
     events: Slab<Event<'static>>,
     held_bytes: usize,
     limit: usize,
@@ -41,7 +50,10 @@ impl Order {
     /// Creates a sorter that holds approximately at most this many bytes of events.
     pub fn with_limit(limit: usize) -> Self {
         Self {
-            held: BinaryHeap::new(),
+            later: Vec::new(),
+            sorted: VecDeque::new(),
+            soon: BinaryHeap::new(),
+            sorted_until: Timestamp(0),
             events: Slab::new(),
             held_bytes: 0,
             limit,
@@ -75,12 +87,17 @@ impl Order {
         }
         self.held_bytes += size_of_event(&event);
         let (rank, place) = (rank(&event), self.events.insert(event));
-        self.held.push(Reverse(Held {
+        let held = Held {
             time,
             rank,
             arrival: self.arrivals,
             place,
-        }));
+        };
+        if time < self.sorted_until {
+            self.soon.push(Reverse(held));
+        } else {
+            self.later.push(held);
+        }
         self.arrivals += 1;
     }
 
@@ -91,15 +108,43 @@ impl Order {
 
     /// The next event in order, if one is ready.
     pub fn pop(&mut self) -> Option<Event<'static>> {
-        let Reverse(next) = self.held.peek()?;
+        if self.sorted.is_empty() && self.soon.is_empty() {
+            self.sort();
+        }
+        let soon = self.soon.peek().map(|Reverse(held)| held);
+        let next = soon.into_iter().chain(self.sorted.front()).min()?;
         if next.time >= self.watermark && !self.finished && self.held_bytes <= self.limit {
             return None;
         }
-        let Reverse(next) = self.held.pop()?;
-        self.released = self.released.max(next.time);
-        let event = self.events.try_remove(next.place)?;
+        let (time, place) = (next.time, next.place);
+        if self.soon.peek().is_some_and(|Reverse(held)| held.place == place) {
+            self.soon.pop();
+        } else {
+            self.sorted.pop_front();
+        }
+        self.released = self.released.max(time);
+        let event = self.events.try_remove(place)?;
         self.held_bytes = self.held_bytes.saturating_sub(size_of_event(&event));
         Some(event)
+    }
+
+    /// Sorts the events that are ready: those before the watermark, or all.
+    fn sort(&mut self) {
+        let all = self.finished || self.held_bytes > self.limit;
+        let until = if all {
+            let last = self.later.iter().map(|held| held.time.0).max();
+            Timestamp(last.map_or(0, |last| last.saturating_add(1)))
+        } else {
+            self.watermark
+        };
+        if until <= self.sorted_until && !all {
+            return;
+        }
+        self.sorted_until = self.sorted_until.max(until);
+        let mut ready: Vec<Held> = self.later.extract_if(.., |held| all || held.time < until).collect();
+        // Stable sorting finds the runs.
+        ready.sort();
+        self.sorted = ready.into();
     }
 
     /// Events that arrived after later ones were released: samples, faults and waits are dropped,
@@ -110,7 +155,7 @@ impl Order {
 }
 
 /// A pending event, ordered by time, then rank, then arrival.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Held {
     time: Timestamp,
     rank: u8,
