@@ -54,13 +54,16 @@ impl ForeignSource {
     ///
     /// # Errors
     /// The input fails, or is neither in the processed format nor in Firefox's own.
-    pub fn new(input: impl std::io::Read) -> Result<Self, ReadError> {
-        let bytes = input::read_all(input, input::LIMIT)?;
-        let probe: Probe = serde_json::from_slice(&bytes)?;
+    pub fn new(mut input: impl std::io::Read) -> Result<Self, ReadError> {
+        Self::in_json(&input::read_all(&mut input, input::LIMIT)?)
+    }
+
+    fn in_json(bytes: &[u8]) -> Result<Self, ReadError> {
+        let probe: Probe = serde_json::from_slice(bytes)?;
         let raw: RawProfile = if probe.meta.processed.is_none() && probe.meta.gecko.is_some() {
-            serde_json::from_slice::<Gecko>(&bytes)?.processed()
+            serde_json::from_slice::<Gecko>(bytes)?.processed()
         } else {
-            serde_json::from_slice(&bytes)?
+            serde_json::from_slice(bytes)?
         };
         Ok(Self::of(&raw))
     }

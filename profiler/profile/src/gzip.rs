@@ -22,9 +22,10 @@ const PIECES: usize = 4;
 ///
 /// # Errors
 /// The error of `out`, which `write` sees as a broken pipe, or else the error of `write`.
-pub fn gzip<T>(out: impl Write + Send, level: u32, write: impl FnOnce(&mut dyn Write) -> Result<T>) -> Result<T> {
+pub fn gzip<T>(mut out: impl Write + Send, level: u32, write: impl FnOnce(&mut dyn Write) -> Result<T>) -> Result<T> {
     let (sender, pieces) = sync_channel(PIECES);
     thread::scope(|scope| {
+        let out = &mut out;
         let pack = move || pack(&pieces, out, Compression::new(level));
         let packing = Builder::new().name("gzip".into()).spawn_scoped(scope, pack)?;
         let mut cut = Cut {
@@ -44,7 +45,7 @@ pub fn gzip<T>(out: impl Write + Send, level: u32, write: impl FnOnce(&mut dyn W
     })
 }
 
-fn pack(pieces: &Receiver<Vec<u8>>, out: impl Write, level: Compression) -> io::Result<()> {
+fn pack(pieces: &Receiver<Vec<u8>>, out: &mut dyn Write, level: Compression) -> io::Result<()> {
     let mut gzip = GzEncoder::new(BufWriter::with_capacity(PIECE, out), level);
     for piece in pieces {
         gzip.write_all(&piece)?;

@@ -11,9 +11,9 @@ use super::lint_problems::{Missing, Problems};
 use super::{FORMAT_VERSION, input, lint_markers, lint_tables};
 
 /// Lists all problems of a profile, compressed or not; empty: the profile is valid.
-pub fn lint(profile: impl Read) -> Vec<String> {
+pub fn lint(mut profile: impl Read) -> Vec<String> {
     let mut problems = Problems::default();
-    match input::read_all(profile, input::LIMIT) {
+    match input::read_all(&mut profile, input::LIMIT) {
         Ok(bytes) => lint_bytes(&bytes, &mut problems),
         Err(error) => problems.add("profile", &format_args!("cannot be read: {error}")),
     }

@@ -48,9 +48,12 @@ struct Sources {
 ///
 /// # Errors
 /// The input fails, or is not a profile.
-pub fn named(profile: impl Read) -> io::Result<Named> {
-    let bytes = input::read_all(profile, input::LIMIT)?;
-    let outline: Outline = serde_json::from_slice(&bytes)?;
+pub fn named(mut profile: impl Read) -> io::Result<Named> {
+    named_in(&input::read_all(&mut profile, input::LIMIT)?)
+}
+
+fn named_in(bytes: &[u8]) -> io::Result<Named> {
+    let outline: Outline = serde_json::from_slice(bytes)?;
     let Shared { sources, string_array } = outline.shared;
     let wanted: HashSet<usize> = sources
         .filename

@@ -75,9 +75,12 @@ impl ProfileSource {
     /// Reads a profile, compressed or not.
     ///
     /// Fails if the input fails, is not a profile of this version of ngmi, or is inconsistent.
-    pub fn new(input: impl Read) -> Result<Self, ReadError> {
-        let bytes = input::read_all(input, input::LIMIT)?;
-        let probe: Probe = serde_json::from_slice(&bytes)?;
+    pub fn new(mut input: impl Read) -> Result<Self, ReadError> {
+        Self::in_json(&input::read_all(&mut input, input::LIMIT)?)
+    }
+
+    fn in_json(bytes: &[u8]) -> Result<Self, ReadError> {
+        let probe: Probe = serde_json::from_slice(bytes)?;
         if probe.ngmi.is_none() {
             return Err(ReadError::Foreign);
         }
@@ -85,7 +88,7 @@ impl ProfileSource {
         if format != FORMAT_VERSION {
             return Err(ReadError::Version { format, section: None });
         }
-        let profile: RawProfile = serde_json::from_slice(&bytes)?;
+        let profile: RawProfile = serde_json::from_slice(bytes)?;
         let section = profile.ngmi.as_ref().ok_or(ReadError::Foreign)?;
         if section.version != exact::VERSION {
             return Err(ReadError::Version {

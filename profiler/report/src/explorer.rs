@@ -100,7 +100,7 @@ struct Header<'a> {
 /// # Errors
 /// If writing fails.
 pub fn write(
-    out: impl io::Write,
+    out: &mut dyn io::Write,
     view: &View<'_>,
     selector: &Selector,
     facts: &Facts,

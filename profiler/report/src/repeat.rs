@@ -196,7 +196,7 @@ impl Repeated {
     ///
     /// # Errors
     /// Errors of the output.
-    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let all = match (self.runs.len(), self.asked as usize) {
             (done, asked) if done == asked => format!("{done} runs"),
             (done, asked) => format!("{done} of {asked} runs"),

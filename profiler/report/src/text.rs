@@ -141,7 +141,7 @@ pub(crate) fn wrapped_words(head: &str, sentence: &str) -> Vec<String> {
 ///
 /// # Errors
 /// Errors of the output.
-pub fn write_lines(out: &mut impl std::io::Write, lines: &[String]) -> std::io::Result<()> {
+pub fn write_lines(out: &mut dyn std::io::Write, lines: &[String]) -> std::io::Result<()> {
     lines.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 

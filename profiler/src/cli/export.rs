@@ -133,7 +133,7 @@ fn weight(args: &Export) -> Result<Weight> {
 /// Writes all tables, and returns a description of what was written.
 fn write(
     input: &Path,
-    out: &mut (impl Write + Send),
+    out: &mut (dyn Write + Send),
     format: ExportFormat,
     tables: &[Table],
     weight: Weight,
@@ -197,7 +197,7 @@ fn read(input: &Path, sink: &mut dyn FactSink, wanted: &[Table]) -> Result<Table
 }
 
 /// Writes one row per event, and returns the number of rows.
-fn rows(input: &Path, out: &mut (impl Write + Send), table: Table) -> Result<u64> {
+fn rows(input: &Path, out: &mut (dyn Write + Send), table: Table) -> Result<u64> {
     let scratch = Scratch::new();
     let written = match table {
         Table::Samples => {
@@ -248,11 +248,11 @@ fn rows(input: &Path, out: &mut (impl Write + Send), table: Table) -> Result<u64
 }
 
 /// Writes a Parquet file with these columns, and returns its number of rows.
-fn parquet<'o, W: Write + Send>(
-    out: &'o mut W,
+fn parquet<'o>(
+    out: &'o mut (dyn Write + Send),
     notes: &[(&str, String)],
     (columns, types): (&[&str], &[Type]),
-    fill: impl FnOnce(&mut Writer<&'o mut W>) -> io::Result<()>,
+    fill: impl FnOnce(&mut Writer<'o>) -> io::Result<()>,
 ) -> io::Result<u64> {
     let mut rows = Writer::new(out, columns, types, notes)?;
     fill(&mut rows)?;

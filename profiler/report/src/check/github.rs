@@ -10,7 +10,7 @@ use super::text::sentence;
 ///
 /// # Errors
 /// If writing fails.
-pub fn write(out: &mut impl Write, judgement: &Judgement, budget: Option<&str>) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, judgement: &Judgement, budget: Option<&str>) -> io::Result<()> {
     for row in &judgement.rows {
         let level = match row.verdict {
             Verdict::Within => continue,

@@ -9,7 +9,7 @@ use super::text::sentence;
 ///
 /// # Errors
 /// If writing fails.
-pub fn write(out: &mut impl Write, judgement: &Judgement) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, judgement: &Judgement) -> io::Result<()> {
     let (tests, failures) = (judgement.rows.len(), judgement.over().count());
     let errors = judgement.unknown().count();
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
@@ -22,7 +22,7 @@ pub fn write(out: &mut impl Write, judgement: &Judgement) -> io::Result<()> {
     writeln!(out, "</testsuite>\n</testsuites>")
 }
 
-fn case(out: &mut impl Write, row: &Row) -> io::Result<()> {
+fn case(out: &mut dyn Write, row: &Row) -> io::Result<()> {
     let class = escaped(row.by.name());
     let from = match row.from {
         super::judge::Limit::Budget => "",

@@ -23,7 +23,7 @@ const OVER: Grid<Row> = Grid {
 ///
 /// # Errors
 /// If writing fails.
-pub fn write(out: &mut impl Write, judgement: &Judgement) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, judgement: &Judgement) -> io::Result<()> {
     let (all, over) = (judgement.rows.len(), judgement.over().count());
     let unknown = judgement.unknown().count();
     let within = all - over - unknown;
@@ -77,7 +77,7 @@ fn excess(row: &Row) -> f64 {
     }
 }
 
-fn write_row(out: &mut impl Write, row: &Row) -> io::Result<()> {
+fn write_row(out: &mut dyn Write, row: &Row) -> io::Result<()> {
     writeln!(out, "{}", OVER.row(&row.what(), row, row))?;
     if let Limit::Baseline { had, .. } = row.from {
         let more = percent(row.measured.saturating_sub(had), had);

@@ -45,7 +45,7 @@ const MOST: usize = 50;
 ///
 /// # Errors
 /// If writing fails.
-pub fn write(out: &mut impl Write, diff: &Diff, names: (&str, &str), top: usize) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, diff: &Diff, names: (&str, &str), top: usize) -> io::Result<()> {
     head(out, diff, names)?;
     totals(out, diff)?;
     for by in [By::Function, By::File, By::Section, By::Thread, By::Phase] {
@@ -54,7 +54,7 @@ pub fn write(out: &mut impl Write, diff: &Diff, names: (&str, &str), top: usize)
     gaps(out, &diff.gaps)
 }
 
-fn head(out: &mut impl Write, diff: &Diff, (a, b): (&str, &str)) -> io::Result<()> {
+fn head(out: &mut dyn Write, diff: &Diff, (a, b): (&str, &str)) -> io::Result<()> {
     let runs = |runs: usize| {
         if runs == 1 {
             "1 run".to_owned()
@@ -106,7 +106,7 @@ fn enough(rows: usize) -> usize {
         .unwrap_or(MOST)
 }
 
-fn totals(out: &mut impl Write, diff: &Diff) -> io::Result<()> {
+fn totals(out: &mut dyn Write, diff: &Diff) -> io::Result<()> {
     writeln!(out, "\n{}", GRID.head("total"))?;
     for row in diff.by(By::Total).filter(|row| row.medians() != (0, 0)) {
         let (a, b) = row.medians();
@@ -119,7 +119,7 @@ fn totals(out: &mut impl Write, diff: &Diff) -> io::Result<()> {
     Ok(())
 }
 
-fn table(out: &mut impl Write, diff: &Diff, by: By, top: usize) -> io::Result<()> {
+fn table(out: &mut dyn Write, diff: &Diff, by: By, top: usize) -> io::Result<()> {
     let changed = || diff.by(by).filter(|row| row.share >= NOTHING);
     let all = changed().count();
     if all == 0 {
@@ -144,7 +144,7 @@ fn table(out: &mut impl Write, diff: &Diff, by: By, top: usize) -> io::Result<()
     Ok(())
 }
 
-fn write_row(out: &mut impl Write, row: &Row, name: &str, what: String) -> io::Result<()> {
+fn write_row(out: &mut dyn Write, row: &Row, name: &str, what: String) -> io::Result<()> {
     let mark = match row.verdict {
         Verdict::Noise => '~',
         // Rows that were not tested have no mark.
@@ -157,7 +157,7 @@ fn write_row(out: &mut impl Write, row: &Row, name: &str, what: String) -> io::R
     writeln!(out, "{}", GRID.row(&format!("{mark} {name}"), &line, &line))
 }
 
-fn gaps(out: &mut impl Write, gaps: &[Gap]) -> io::Result<()> {
+fn gaps(out: &mut dyn Write, gaps: &[Gap]) -> io::Result<()> {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     let is_whole = |gap: &Gap| gap.by == By::Total;
     // A metric without a total has no parts either: one line is enough.

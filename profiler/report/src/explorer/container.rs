@@ -105,7 +105,7 @@ impl Container {
     }
 
     /// Writes the compressed document.
-    pub fn write(&self, out: impl Write, header: &impl Serialize) -> io::Result<()> {
+    pub fn write(&self, out: &mut dyn Write, header: &impl Serialize) -> io::Result<()> {
         let mut out = GzEncoder::new(out, Compression::new(LEVEL));
         let header = serde_json::to_vec(header)?;
         let length =
@@ -124,7 +124,7 @@ impl Container {
 }
 
 /// Pads to the next multiple of eight bytes; the position before the `len` bytes is already aligned.
-fn pad(out: &mut impl Write, len: usize) -> io::Result<()> {
+fn pad(out: &mut dyn Write, len: usize) -> io::Result<()> {
     let missing = len.next_multiple_of(8) - len;
     out.write_all(&[0; 8][..missing])
 }

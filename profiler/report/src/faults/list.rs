@@ -15,7 +15,7 @@ const FILE: usize = 20;
 ///
 /// # Errors
 /// If writing fails.
-pub fn write(out: &mut impl Write, view: &View<'_>, selector: &Selector) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, view: &View<'_>, selector: &Selector) -> io::Result<()> {
     let bold = anstyle::Style::new().bold();
     let of_files = || {
         let selected = view.faults().filter(|fault| selector.takes(view, fault));

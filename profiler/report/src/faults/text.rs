@@ -21,7 +21,7 @@ use fact::account::is_exact_touch;
 ///
 /// # Errors
 /// If writing fails.
-pub fn write(out: &mut impl Write, report: &FaultReport, top: usize) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, report: &FaultReport, top: usize) -> io::Result<()> {
     let mut lines = head(report);
     if report.totals.faults > 0 {
         let tables = report.tables.0.iter();

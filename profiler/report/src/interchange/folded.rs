@@ -34,7 +34,7 @@ struct Tree {
 ///
 /// # Errors
 /// If writing fails.
-pub fn write(out: &mut impl Write, tables: &Tables, sums: &mut Sums, weight: Weight) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, tables: &Tables, sums: &mut Sums, weight: Weight) -> io::Result<()> {
     let places = Places::new(tables);
     let finished = sums.finish(tables);
     let mut tree = Tree::default();
@@ -95,7 +95,7 @@ impl Tree {
         index
     }
 
-    fn lines(&self, out: &mut impl Write) -> io::Result<()> {
+    fn lines(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut path = Vec::new();
         for node in self.nodes.iter().filter(|node| node.weight > 0) {
             path.clear();

@@ -21,7 +21,7 @@ use fact::{ModuleId, Recording, StackId, Tables};
 ///
 /// # Errors
 /// If writing fails.
-pub fn write(out: &mut impl Write, tables: &Tables, sums: &mut Sums) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, tables: &Tables, sums: &mut Sums) -> io::Result<()> {
     let finished = sums.finish(tables);
     let mut making = Making::new(tables);
     let mut profiles = Vec::new();

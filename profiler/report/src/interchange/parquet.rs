@@ -21,8 +21,8 @@ const ROWS: usize = 1 << 16;
 const BYTES: usize = 1 << 26;
 
 /// A writer of rows into a Parquet file.
-pub struct Writer<W: Write + Send> {
-    file: SerializedFileWriter<W>,
+pub struct Writer<'o> {
+    file: SerializedFileWriter<&'o mut (dyn Write + Send)>,
     columns: Vec<Column>,
     rows: usize,
     bytes: usize,
@@ -54,12 +54,17 @@ fn failed(error: ParquetError) -> io::Error {
     }
 }
 
-impl<W: Write + Send> Writer<W> {
+impl<'o> Writer<'o> {
     /// Starts a file with these columns, and with notes about their source.
     ///
     /// # Errors
     /// If writing fails.
-    pub fn new(out: W, columns: &[&str], types: &[Type], notes: &[(&str, String)]) -> io::Result<Self> {
+    pub fn new(
+        out: &'o mut (dyn Write + Send),
+        columns: &[&str],
+        types: &[Type],
+        notes: &[(&str, String)],
+    ) -> io::Result<Self> {
         let fields = columns.iter().zip(types).map(|(name, kind)| field(name, *kind));
         let fields = fields.collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let schema = Schema::group_type_builder("ngmi")

@@ -19,7 +19,7 @@ use fact::{ModuleId, Tables};
 ///
 /// # Errors
 /// If writing fails.
-pub fn write(out: &mut impl Write, tables: &Tables, sums: &mut Sums) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, tables: &Tables, sums: &mut Sums) -> io::Result<()> {
     let finished = sums.finish(tables);
     let mut parts = Parts::new(GzEncoder::new(out, Compression::new(6)), tables);
     for (key, sum) in &finished {

@@ -40,7 +40,7 @@ const TINY: Grid<TinyRow> = Grid {
 ///
 /// # Errors
 /// Errors of the output.
-pub fn write(out: &mut impl Write, report: &IoReport, top: usize) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, report: &IoReport, top: usize) -> io::Result<()> {
     let mut lines = head(report);
     if !report.by_device.is_empty() {
         lines.extend(text_devices::lines(report, top));

@@ -36,12 +36,7 @@ impl Format {
 ///
 /// # Errors
 /// When writing fails.
-pub fn write(
-    out: &mut impl Write,
-    format: Format,
-    functions: &[FunctionSymbol],
-    touched: &[Touched],
-) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, format: Format, functions: &[FunctionSymbol], touched: &[Touched]) -> io::Result<()> {
     let mut known: FxHashSet<&str> = FxHashSet::default();
     let names = touched.iter().filter_map(|touched| functions.get(touched.function));
     for function in names.filter(|function| known.insert(&function.name)) {

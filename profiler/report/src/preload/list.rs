@@ -82,7 +82,7 @@ impl List {
     ///
     /// # Errors
     /// When writing fails.
-    pub fn write(&self, out: &mut impl Write, comments: &[String]) -> io::Result<()> {
+    pub fn write(&self, out: &mut dyn Write, comments: &[String]) -> io::Result<()> {
         writeln!(out, "{MAGIC}")?;
         for comment in comments {
             writeln!(out, "# {}", escaped(comment.as_bytes()))?;

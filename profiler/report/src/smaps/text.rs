@@ -43,7 +43,7 @@ const TOUCHED: Grid<KnownRow> = Grid {
 ///
 /// # Errors
 /// Errors of the output.
-pub fn write(out: &mut impl Write, footprint: &Footprint, top: usize) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, footprint: &Footprint, top: usize) -> io::Result<()> {
     let mut lines = Vec::new();
     if footprint.by_process.len() > 1 {
         lines.push(AMOUNTS.head("process"));
@@ -108,7 +108,7 @@ pub fn write(out: &mut impl Write, footprint: &Footprint, top: usize) -> io::Res
 ///
 /// # Errors
 /// Errors of the output.
-pub fn write_known(out: &mut impl Write, known: &Known, top: usize) -> io::Result<()> {
+pub fn write_known(out: &mut dyn Write, known: &Known, top: usize) -> io::Result<()> {
     let mut lines = vec![TOUCHED.head("section")];
     for row in known.by_section().take(top) {
         let place = match &row.section {

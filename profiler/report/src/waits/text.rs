@@ -17,7 +17,7 @@ const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '
 ///
 /// # Errors
 /// Errors of the output.
-pub fn write(out: &mut impl Write, report: &WaitReport, top: usize, stacks: bool) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, report: &WaitReport, top: usize, stacks: bool) -> io::Result<()> {
     let mut lines = head(report);
     if report.totals.waits > 0 {
         for table in report.tables.0.iter().filter(|table| !table.title.is_empty()) {
