@@ -356,7 +356,7 @@ pub struct Convert {
 #[command(after_help = "Examples:\n  ngmi man record | man -l -\n  sudo ngmi man --to /usr/local/share/man/man1")]
 pub struct Man {
     /// Subcommand to print the page of; default: ngmi as a whole
-    #[arg(value_name = "VERB", conflicts_with = "to")]
+    #[arg(value_name = "SUBCOMMAND", conflicts_with = "to")]
     pub subcommand: Option<String>,
     /// Write the pages of all subcommands to this folder
     #[arg(long, value_name = "FOLDER")]

@@ -1,4 +1,4 @@
-//! Writes a judgement as `JUnit` XML, which every CI server shows; each row is a test.
+//! Writes a judgement as JUnit XML, which every CI server shows; each row is a test.
 
 use std::io::{self, Write};
 

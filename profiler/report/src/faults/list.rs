@@ -6,7 +6,7 @@ use super::select::Selector;
 use super::view::View;
 use crate::export::ns;
 use crate::text::{duration, escaped, fit, padded};
-use fact::FaultFact;
+use fact::{FaultFact, short_path};
 
 /// Width of the file column, which is shown if there are several files.
 const FILE: usize = 20;
@@ -35,7 +35,7 @@ pub fn write(out: &mut dyn Write, view: &View<'_>, selector: &Selector) -> io::R
     )?;
     for (fault, place) in of_files() {
         let file = match view.file(place) {
-            Some(file) if several => column(file.path.rsplit('/').next().unwrap_or_default(), FILE),
+            Some(file) if several => column(short_path(&file.path), FILE),
             _ => String::new(),
         };
         writeln!(

@@ -16,6 +16,7 @@ use crate::lookup::{headline, selected_of};
 use crate::text::{count, duration, warning, wrapped, write_lines};
 use base::plural::counted;
 use fact::account::is_exact_touch;
+use fact::short_path;
 
 /// Writes the report in ANSI styles; each table has at most `top` rows.
 ///
@@ -147,7 +148,7 @@ fn sections(report: &FaultReport, sections: &[GroupRow<FaultTally>], top: usize)
         return Vec::new();
     };
     let path = file.text("file").unwrap_or_default();
-    let name = path.rsplit('/').next().unwrap_or(path);
+    let name = short_path(path);
     let rows: Vec<_> = sections.iter().filter(|row| row.file() == file.file()).collect();
     let mut lines = vec![String::new()];
     let sums = (&file.tally, &report.totals);

@@ -2,7 +2,7 @@
 
 use super::report::FaultReport;
 use crate::text::{count, fit};
-use fact::Recording;
+use fact::{Recording, short_path};
 
 /// The largest number of files to name.
 const FILES: usize = 3;
@@ -84,7 +84,7 @@ pub fn warnings(report: &FaultReport) -> Vec<String> {
             .take(FILES)
             .map(|row| {
                 let path = row.text("file").unwrap_or("[no file]");
-                let name = fit(path.rsplit('/').next().unwrap_or(path), 30);
+                let name = fit(short_path(path), 30);
                 let spot = report.read_around_spots.iter().find(|spot| spot.id == row.file());
                 let most = spot.and_then(|spot| spot.function.as_deref());
                 let most = most.map_or(String::new(), |function| format!(", most in {}", fit(function, 50)));

@@ -12,6 +12,7 @@ use crate::grid::{Column, Grid};
 use crate::lookup::{headline, selected_of};
 use crate::text::{columns, count, duration, fit, path, percent, size, warning, wrapped, write_lines};
 use base::plural::counted;
+use fact::short_path;
 
 const WASTE: Grid<WasteRow> = Grid {
     name: 35,
@@ -117,9 +118,9 @@ fn account(devices: &[DeviceRow]) -> Vec<String> {
 /// The function of tiny reads, with their file.
 fn place(row: &TinyRow) -> String {
     let function = row.function.as_deref().unwrap_or("(unknown)");
-    let Some(file) = row.file.as_deref().and_then(|path| path.rsplit('/').next()) else {
+    let Some(file) = row.file.as_deref() else {
         return function.to_owned();
     };
-    let of = format!(" of {}", fit(file, TINY.name / 2));
+    let of = format!(" of {}", fit(short_path(file), TINY.name / 2));
     fit(function, TINY.name.saturating_sub(columns(&of))) + &of
 }

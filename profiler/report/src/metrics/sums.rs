@@ -17,6 +17,7 @@ use crate::io::Asked;
 use crate::lifetime::lifetime;
 use crate::{faults, io, waits};
 use base::addr::{PAGE, Timestamp, ns};
+use base::plural;
 use fact::About;
 use fact::fault::{FaultClass, FaultFact, MappedFile, MappedFileId};
 use fact::reduce::pages::FilePages;
@@ -75,7 +76,10 @@ impl Metrics {
         views.all_requests(&mut sums);
         let mut warnings = Vec::new();
         for (loss, lost) in &tables.recording.losses {
-            warnings.push(format!("lost: {lost} {loss}; metrics that count them are too low"));
+            warnings.push(format!(
+                "lost: {}; metrics that count them are too low",
+                plural::loss(loss, *lost)
+            ));
         }
         Self {
             command: tables.recording.command.clone(),

@@ -10,6 +10,7 @@ use super::report::{Footprint, SectionRow, rank};
 use super::touchers::Touchers;
 use crate::grid::{Column, Grid};
 use crate::text::{self, bytes, columns, count, fit, warning};
+use fact::short_path;
 
 /// Amounts of memory; zero, the most common value, is a dash.
 const AMOUNTS: Grid<Amounts> = Grid {
@@ -159,8 +160,7 @@ fn section(row: &SectionRow) -> String {
     let unknown = row.unknown.as_ref().map(|_| "?");
     let section = fit(row.section.as_deref().or(unknown).unwrap_or_default(), 12);
     let room = AMOUNTS.name.saturating_sub(columns(&section) + 1);
-    let base = row.file.rsplit('/').next().unwrap_or(&row.file);
-    format!("{} {section}", fit(base, room))
+    format!("{} {section}", fit(short_path(&row.file), room))
 }
 
 fn touchers(touched: Option<u64>, functions: &Touchers) -> Vec<String> {

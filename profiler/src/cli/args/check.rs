@@ -28,7 +28,7 @@ pub struct Check {
     /// Allowed increase over the baseline, where the budget does not set one
     #[arg(long, value_name = "PERCENT", requires = "against")]
     pub allow: Option<f64>,
-    /// Also write the result as `JUnit` XML
+    /// Also write the result as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
     /// Also write annotations for GitHub Actions

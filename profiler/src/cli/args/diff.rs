@@ -18,7 +18,7 @@ pub struct Diff {
     /// The recordings after the change; all others are from before it
     #[arg(long, value_name = "RECORDING", num_args = 1..)]
     pub to: Vec<PathBuf>,
-    /// Rows of each table
+    /// Rows per table
     #[arg(long, value_name = "N", default_value = "10", conflicts_with = "json")]
     pub top: usize,
     /// Print the tables as JSON: every row, with the values of each run
