@@ -4,17 +4,22 @@
 //! A profile that is saved from the web page passes through JavaScript, where integers are exact
 //! only up to 2⁵³: larger ones are written as `{"u64": "…"}`.
 
+pub(crate) mod cause;
+pub(crate) mod kernel;
+pub(crate) mod references;
+pub(crate) mod request;
+pub(crate) mod wait;
+
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeStruct};
 use serde_json::{Map, Value};
 
-use super::columns::Seq;
-use super::exact_cause::RawCause;
-use super::exact_request::RawRequest;
-use super::place;
-use super::shared::Shared;
+use self::cause::RawCause;
+use self::request::RawRequest;
+use crate::shared::columns::Seq;
+use crate::shared::{Shared, place};
 use base::addr::{Timestamp, ns};
 use fact::Tables;
 use fact::reduce::budget::Collected;

@@ -4,16 +4,19 @@
 //! Tables are per thread or shared by all; every index is checked, and invalid references are
 //! skipped.
 
+mod format;
+mod gecko;
+
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::foreign_format::{RawLib, RawMeta, RawProfile, RawSamples, RawTables, RawThread};
-use super::gecko::Gecko;
-use super::input;
-use super::read::ReadError;
+use self::format::{RawLib, RawMeta, RawProfile, RawSamples, RawTables, RawThread};
+use self::gecko::Gecko;
+use crate::error::ReadError;
+use crate::input;
 use base::addr::{Avma, KernelOffset, Svma, Timestamp};
 use base::event::FileId;
 use fact::{

@@ -5,9 +5,14 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::exact_cause::RawCause;
-use super::exact_request::RawRequest;
-use super::exact_wait::RawWait;
+use crate::exact::cause::RawCause;
+use crate::exact::request::RawRequest;
+use crate::exact::wait::RawWait;
+
+/// The version of the processed profile format that is written and read: threads share tables (60
+/// and later), stacks refer to their callers by distance (66), and frames refer to their libraries
+/// (70).
+pub const FORMAT_VERSION: u32 = 70;
 
 /// A reference to a row: missing, −1 or an index.
 pub type Index = Option<i64>;
@@ -326,7 +331,7 @@ pub struct RawExact {
     pub causes: Vec<RawCause>,
     /// Row of the first labelled stack.
     pub labels: usize,
-    /// Frames, encoded as in `place`.
+    /// Frames, encoded as in `shared::place`.
     pub frames: Vec<String>,
     /// Starts and sizes of the rows of `nativeSymbols`.
     pub symbols: Vec<String>,

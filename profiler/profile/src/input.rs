@@ -1,10 +1,12 @@
 //! Reads a profile's bytes, decompressed if necessary, within limits.
 
+mod scan;
+
 use std::io::{self, BufRead, BufReader, Read};
 
 use flate2::read::MultiGzDecoder;
 
-use super::scan::{Scan, too_large};
+use self::scan::{Scan, too_large};
 
 /// Maximum bytes of JSON: eight times what a browser opens.
 pub const LIMIT: u64 = 4 << 30;

@@ -1,14 +1,18 @@
 //! Checks properties that the front end relies on but mostly does not check: it shows a blank page
 //! without a message.
 
+mod markers;
+mod problems;
+mod tables;
+
 use std::io::Read;
 
 use debugid::DebugId;
 use serde::Deserialize;
 
-use super::format::{Index, RawCounter, RawMeta, RawProfile, RawSamples, RawThread};
-use super::lint_problems::{Missing, Problems};
-use super::{FORMAT_VERSION, input, lint_markers, lint_tables};
+use self::problems::{Missing, Problems};
+use crate::format::{FORMAT_VERSION, Index, RawCounter, RawMeta, RawProfile, RawSamples, RawThread};
+use crate::input;
 
 /// Lists all problems of a profile, compressed or not; empty: the profile is valid.
 pub fn lint(mut profile: impl Read) -> Vec<String> {
@@ -55,7 +59,7 @@ fn lint_bytes(bytes: &[u8], problems: &mut Problems) {
             problems.add(&format!("libs: {}", lib.name), &"breakpadId can't be parsed");
         }
     }
-    lint_tables::shared(&profile, problems);
+    tables::shared(&profile, problems);
     let stacks = profile.shared.stack_table.length;
     if profile.ngmi.as_ref().is_some_and(|section| section.labels > stacks) {
         problems.add("ngmi.labels", &format_args!("beyond the stack table ({stacks} rows)"));
@@ -146,7 +150,7 @@ fn lint_thread(thread: &RawThread<'_>, index: usize, profile: &RawProfile<'_>, p
     if thread.samples.weight.iter().flatten().any(is_wrong) {
         problems.add(&format!("{place}: samples"), &"a weight is negative");
     }
-    lint_markers::markers(&format!("{place}: markers"), &thread.markers, profile, problems);
+    markers::markers(&format!("{place}: markers"), &thread.markers, profile, problems);
 }
 
 fn lint_samples(place: &str, samples: &RawSamples, stacks: usize, problems: &mut Problems) {

@@ -1,50 +1,26 @@
 //! The reader: converts a profile back into the facts that it was written from. The input is
 //! untrusted.
 
-use std::io::{self, Read};
+mod lanes;
+mod markers;
+mod named;
+mod tables;
+
+use std::io::Read;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::format::{RawProfile, RawSamples, RawThread};
-use super::lanes::{self, Lane};
-use super::read_markers;
-use super::read_tables::{self, StackRows};
-use super::references::References;
-use super::{FORMAT_VERSION, NS_PER_MS, exact, input, sample};
+use self::lanes::Lane;
+pub use self::named::named;
+use crate::error::ReadError;
+use crate::exact::references::{References, StackRows};
+use crate::format::{FORMAT_VERSION, RawProfile, RawSamples, RawThread};
+use crate::units::advance;
+use crate::{exact, input};
 use base::addr::Timestamp;
 use fact::{Cause, FactSink, FactSource, RequestFact, SampleFact, Tables, ThreadId, WaitFact};
-
-/// Why a profile could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// The input failed, is not a gzip file, or is too large.
-    #[error("the profile could not be read")]
-    Io(#[from] io::Error),
-    /// The input is not JSON, or does not have the structure of a profile.
-    #[error("not a profile: {0}")]
-    Json(#[from] serde_json::Error),
-    /// The profile is from another program.
-    #[error(
-        "this profile was not written by ngmi: it contains no page faults, waits or requests; open it at https://profiler.firefox.com instead"
-    )]
-    Foreign,
-    /// The profile is from another version of ngmi or of the format.
-    #[error("this profile has format {format} and ngmi section {section:?}; read it with the ngmi that wrote it")]
-    Version {
-        /// `meta.preprocessedProfileVersion`
-        format: u32,
-        /// Version of the section, if it is known already.
-        section: Option<u32>,
-    },
-    /// Parts of the profile contradict each other.
-    #[error(
-        "the profile's {0} is inconsistent with the rest: it is damaged, or the web page changed it when saving; \
-         use the file that ngmi wrote"
-    )]
-    Damaged(&'static str),
-}
 
 /// Whether the table's weights are times.
 const TIMED: &str = "tracing-ms";
@@ -97,7 +73,7 @@ impl ProfileSource {
             });
         }
         let zero = Timestamp(section.zero.parse().map_err(|_| ReadError::Damaged("time 0"))?);
-        let (tables, rows) = read_tables::tables(&profile)?;
+        let (tables, rows) = tables::tables(&profile)?;
         let to = References {
             tables: &tables,
             rows: &rows,
@@ -159,7 +135,7 @@ fn lane(raw: &RawThread<'_>, to: References<'_>) -> Result<Lane, ReadError> {
     samples.truncate(samples.len() - usize::from(exact.trail));
     samples.drain(..usize::from(exact.lead));
     for sample in &mut samples {
-        sample.in_kernel = sample::leaf_is_kernel(to.tables, sample.stack);
+        sample.in_kernel = exact::kernel::leaf_is_kernel(to.tables, sample.stack);
     }
     for index in &exact.in_kernel_exceptions {
         let sample = samples.get_mut(*index).ok_or(ReadError::Damaged("sample number"))?;
@@ -182,7 +158,7 @@ fn lane(raw: &RawThread<'_>, to: References<'_>) -> Result<Lane, ReadError> {
     Ok(Lane {
         samples,
         waits,
-        marked: read_markers::marked(&raw.markers, thread, to)?,
+        marked: markers::marked(&raw.markers, thread, to)?,
     })
 }
 
@@ -232,26 +208,4 @@ fn whole(weight: f64) -> Result<u32, ReadError> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
     let weight = weight as u32;
     Ok(weight)
-}
-
-/// Adds milliseconds that are a whole number of nanoseconds below 2⁵³.
-pub(super) fn advance(time: Timestamp, ms: f64) -> Result<Timestamp, ReadError> {
-    let ns = whole_nanoseconds(ms)?;
-    time.0.checked_add(ns).map(Timestamp).ok_or(ReadError::Damaged("time"))
-}
-
-/// A duration in milliseconds.
-pub(super) fn duration_of(ms: f64) -> Result<Duration, ReadError> {
-    whole_nanoseconds(ms).map(Duration::from_nanos)
-}
-
-fn whole_nanoseconds(ms: f64) -> Result<u64, ReadError> {
-    let ns = (ms * NS_PER_MS).round();
-    // NaN fails this comparison.
-    if !(0.0..9_007_199_254_740_992.0).contains(&ns) {
-        return Err(ReadError::Damaged("time"));
-    }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
-    let ns = ns as u64;
-    Ok(ns)
 }

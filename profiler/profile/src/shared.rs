@@ -4,15 +4,18 @@
 //! The rows of a frame or stack are consecutive and in the order of the tables, which is how the
 //! reader finds them.
 
+pub(crate) mod categories;
+pub(crate) mod columns;
 mod json;
+pub(crate) mod labels;
+pub(crate) mod place;
 
 use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
 
-use super::categories::Category;
-use super::place;
-use super::write::WriteError;
+use self::categories::Category;
+use crate::error::WriteError;
 use fact::{Frame, FrameId, FrameName, Location, ModuleId, SourceFrame, StackId, Tables};
 
 /// The format's −1 for a missing value: no address, no library, no resource.

@@ -1,45 +1,42 @@
 //! Writes facts as a profile: assembles its parts and streams them, one thread at a time.
 
+mod companion;
+mod counter;
+mod device;
+mod difference;
+mod info;
+mod libs;
+mod markers;
+mod sample;
+mod skeleton;
+mod timeline;
+mod times;
+mod track;
+mod visible;
+
 use std::io::{self, BufWriter, Write};
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
-use super::columns::Seq;
-use super::companion::{Companion, CompanionThread};
-use super::device::{DeviceThread, OperationNames};
-use super::exact::Exact;
-use super::exact_wait::RawWait;
-use super::labels::Labels;
-use super::libs;
-use super::markers::{MarkerNames, Markers};
-use super::sample::{self, SampleRows, Samples};
-use super::shared::Shared;
-use super::skeleton::{self, Skeleton, ThreadRow};
-use super::timeline::{Timeline, Waiting};
-use super::times;
+use self::companion::{Companion, CompanionThread};
+use self::device::{DeviceThread, OperationNames};
+pub use self::difference::{Difference, Weights};
+use self::markers::{MarkerNames, Markers};
+use self::sample::{SampleRows, Samples};
+use self::skeleton::{Skeleton, ThreadRow};
+use self::timeline::{Timeline, Waiting};
+use crate::error::WriteError;
+use crate::exact::wait::RawWait;
+use crate::exact::{Exact, kernel};
+use crate::shared::Shared;
+use crate::shared::columns::Seq;
+use crate::shared::labels::Labels;
 use base::addr::Timestamp;
 use fact::reduce::budget::{Collected, KeptSample, ThreadFacts};
 use fact::{DeviceId, Tables, ThreadId};
 
 /// Size of the output buffer in bytes.
 const BUFFER: usize = 64 << 10;
-
-/// Why a profile could not be written.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    /// The output failed.
-    #[error("the profile could not be written")]
-    Io(#[from] io::Error),
-    /// The front end rejects a profile without threads.
-    #[error("no thread was recorded, so there is nothing to show; see `ngmi doctor`")]
-    Empty,
-    /// A table has more than 2³¹ rows.
-    #[error("the profile would be too large for the web page; record for a shorter time or with a lower rate (-F)")]
-    TooLarge,
-    /// Tables refer to rows that they do not have: a bug in ngmi, or a damaged log.
-    #[error("{0} does not exist; please report this with the event log (--keep-events)")]
-    Inconsistent(&'static str),
-}
 
 /// Size of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -259,7 +256,7 @@ impl Serialize for Thread<'_> {
             thread: self.id,
             lead: rows.lead.is_some(),
             trail: rows.trail.is_some(),
-            in_kernel_exceptions: sample::kernel_exceptions(tables, samples),
+            in_kernel_exceptions: kernel::exceptions(tables, samples),
             weights: weights(samples, waiting.is_some()),
             waits: facts
                 .waits

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
-use super::super::columns::{Column, Repeat};
+use super::columns::{Column, Repeat};
 use super::{FrameRow, Func, NONE, NativeSymbol, Shared};
 
 /// Largest integer that JavaScript represents exactly, with all smaller ones.

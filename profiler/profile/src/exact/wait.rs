@@ -1,0 +1,123 @@
+//! Waits in a thread's `ngmi` section, bit-exact: an array for each; times are relative to the
+//! profile's time 0.
+
+use serde::{Deserialize, Serialize};
+
+use super::Big;
+use super::references::References;
+use crate::error::ReadError;
+use crate::shared::Shared;
+use base::addr::Timestamp;
+use fact::wait::{Coverage, WaitCall, WaitFact, WaitReason, WakerFact};
+use fact::{MappedFileId, ThreadId};
+
+/// A wait. Values that follow from the others are `null`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RawWait(
+    /// Start, relative to time 0.
+    Big,
+    /// End, relative to the start.
+    Big,
+    /// Row of the stack table.
+    Option<u32>,
+    /// Time off-CPU, if it is not the whole duration.
+    Option<Big>,
+    /// The runnable part of it.
+    Big,
+    /// The longest one, if it is not the whole duration.
+    Option<Big>,
+    /// Number of waits.
+    u32,
+    /// Index in [`WaitReason::ALL`].
+    usize,
+    /// Index in [`Coverage::ALL`], and whether the wait was within a page fault.
+    (usize, bool),
+    Option<RawCall>,
+    Option<RawWaker>,
+);
+
+/// System call: number, name, file, path.
+#[derive(Debug, Serialize, Deserialize)]
+struct RawCall(u32, String, Option<MappedFileId>, Option<String>);
+
+/// Wakeup: time relative to the profile's time 0, pid, tid, thread, row of the stack table, whether
+/// by an interrupt.
+#[derive(Debug, Serialize, Deserialize)]
+struct RawWaker(Big, u32, u32, Option<ThreadId>, Option<u32>, Option<bool>);
+
+impl RawWait {
+    /// Converts a wait of the thread that the section belongs to.
+    pub fn new(wait: &WaitFact, shared: &Shared<'_>, zero: Timestamp) -> Self {
+        let length = wait.end.since(wait.start);
+        let call =
+            (wait.call.as_ref()).map(|call| RawCall(call.number, call.name.clone(), call.file, call.path.clone()));
+        let waker = wait.waker.as_ref().map(|waker| {
+            let (time, stack) = (Big::since(waker.time, zero), shared.stack_row(waker.stack));
+            RawWaker(time, waker.pid, waker.tid, waker.thread, stack, waker.by_interrupt)
+        });
+        let place = |found: Option<usize>| found.unwrap_or(0);
+        let coverage = place(Coverage::ALL.iter().position(|coverage| *coverage == wait.coverage));
+        Self(
+            Big::since(wait.start, zero),
+            length.into(),
+            shared.stack_row(wait.stack),
+            (wait.off != length).then(|| wait.off.into()),
+            wait.queued.into(),
+            (wait.longest != wait.off).then(|| wait.longest.into()),
+            wait.count,
+            place(WaitReason::ALL.iter().position(|reason| *reason == wait.reason)),
+            (coverage, wait.in_fault),
+            call,
+            waker,
+        )
+    }
+
+    /// Converts back to the wait.
+    pub fn fact(&self, thread: ThreadId, to: References<'_>) -> Result<WaitFact, ReadError> {
+        let Self(start, length, stack, off, queued, longest, count, reason, (coverage, in_fault), call, waker) = self;
+        let start = to.time(*start)?;
+        let end = to.after(start, *length)?;
+        let off = off.map_or(end.since(start), Big::duration);
+        Ok(WaitFact {
+            start,
+            end,
+            thread,
+            call: call.as_ref().map(|call| call.fact(to)).transpose()?,
+            waker: waker.as_ref().map(|waker| waker.fact(to)).transpose()?,
+            stack: to.stack(*stack)?,
+            off,
+            queued: queued.duration(),
+            longest: longest.map_or(off, Big::duration),
+            count: *count,
+            reason: *WaitReason::ALL.get(*reason).ok_or_else(|| to.damaged())?,
+            coverage: *Coverage::ALL.get(*coverage).ok_or_else(|| to.damaged())?,
+            in_fault: *in_fault,
+        })
+    }
+}
+
+impl RawCall {
+    fn fact(&self, to: References<'_>) -> Result<WaitCall, ReadError> {
+        let Self(number, name, file, path) = self;
+        Ok(WaitCall {
+            number: *number,
+            name: name.clone(),
+            file: to.file(*file)?,
+            path: path.clone(),
+        })
+    }
+}
+
+impl RawWaker {
+    fn fact(&self, to: References<'_>) -> Result<WakerFact, ReadError> {
+        let Self(time, pid, tid, thread, stack, by_interrupt) = *self;
+        Ok(WakerFact {
+            thread: thread.map(|thread| to.thread(thread)).transpose()?,
+            time: to.time(time)?,
+            pid,
+            tid,
+            stack: to.stack(stack)?,
+            by_interrupt,
+        })
+    }
+}

@@ -1,0 +1,246 @@
+//! A thread's `markers` table: marks, page faults, reads, waits and requests merged by start time.
+
+use std::borrow::Cow;
+
+use rustc_hash::FxHashMap;
+use serde::{Serialize, Serializer, ser::SerializeStruct};
+
+use crate::error::WriteError;
+use crate::marker::fault::names::FaultNames;
+use crate::marker::fault::{self, FaultPayload, ReadPayload};
+use crate::marker::mark::{self, Payload};
+use crate::marker::request::{self, RequestPart, RequestPayload};
+use crate::marker::wait::{self, WaitMarker, WaitPayload};
+use crate::marker::words::Causes;
+use crate::marker::{CauseStack, PHASE_INSTANT, PHASE_INTERVAL};
+use crate::shared::Shared;
+use crate::shared::categories::Category;
+use crate::shared::columns::{Column, Seq};
+use crate::units::ms;
+use base::addr::Timestamp;
+use fact::reduce::budget::{Collected, ThreadFacts};
+use fact::reduce::packed::PackedRef;
+use fact::request::Operation;
+use fact::{Mark, PagesReadFact, Tables, ThreadId, WaitFact};
+
+/// Names of all markers, as indices into the string array.
+pub struct MarkerNames<'a> {
+    tables: &'a Tables,
+    /// Names of each thread's marks.
+    marks: Vec<Vec<u32>>,
+    faults: FaultNames<'a>,
+    wait: u32,
+    queued: u32,
+    idle: u32,
+    file_io: u32,
+    disk: [u32; Operation::ALL.len()],
+    causes: Causes<'a>,
+    parts: FxHashMap<ThreadId, Vec<RequestPart<'a>>>,
+}
+
+impl<'a> MarkerNames<'a> {
+    /// Adds the strings that the markers of all threads use.
+    pub fn new(tables: &'a Tables, collected: &'a Collected, shared: &mut Shared<'a>) -> Result<Self, WriteError> {
+        let mut marks = Vec::with_capacity(collected.threads.len());
+        for thread in &collected.threads {
+            let names: Result<Vec<u32>, _> = thread.marks.iter().map(|m| shared.string(mark::name(m))).collect();
+            marks.push(names?);
+        }
+        let mut disk = [0; Operation::ALL.len()];
+        for (slot, operation) in disk.iter_mut().zip(Operation::ALL) {
+            *slot = shared.string(Cow::Borrowed(request::disk_name(operation)))?;
+        }
+        Ok(Self {
+            tables,
+            marks,
+            faults: FaultNames::new(tables, shared)?,
+            wait: shared.string(Cow::Borrowed("Wait"))?,
+            queued: shared.string(Cow::Borrowed("Run queue"))?,
+            idle: shared.string(Cow::Borrowed("Idle"))?,
+            file_io: shared.string(Cow::Borrowed("FileIO"))?,
+            disk,
+            causes: Causes::new(tables, &collected.causes),
+            parts: request::by_thread(&collected.requests),
+        })
+    }
+
+    fn of_wait(&self, shown: WaitMarker) -> u32 {
+        match shown {
+            WaitMarker::Wait => self.wait,
+            WaitMarker::Queued => self.queued,
+            WaitMarker::Idle => self.idle,
+            WaitMarker::FileIo => self.file_io,
+        }
+    }
+
+    fn of_request(&self, operation: Operation) -> u32 {
+        let found = Operation::ALL.iter().position(|known| *known == operation);
+        self.disk[found.unwrap_or(Operation::ALL.len() - 1)]
+    }
+}
+
+/// One thread's markers.
+pub struct Markers<'a> {
+    rows: Vec<Row<'a>>,
+    names: &'a MarkerNames<'a>,
+    shared: &'a Shared<'a>,
+    zero: Timestamp,
+}
+
+/// One marker.
+enum Row<'a> {
+    /// A mark and its name.
+    Mark(&'a Mark, u32),
+    Fault(PackedRef<'a>),
+    Read(&'a PagesReadFact),
+    Wait(&'a WaitFact, WaitMarker),
+    /// A block request of the thread.
+    Disk(&'a RequestPart<'a>),
+}
+
+impl Row<'_> {
+    fn start(&self) -> Timestamp {
+        match self {
+            Self::Mark(mark, _) => mark.start,
+            Self::Fault(fault) => fault.start(),
+            Self::Read(read) => read.time,
+            Self::Wait(wait, shown) => shown.start(wait),
+            Self::Disk(part) => part.start(),
+        }
+    }
+
+    fn end(&self) -> Option<Timestamp> {
+        match self {
+            Self::Mark(mark, _) => mark.end,
+            Self::Fault(fault) => fault::end(&fault.fact()),
+            Self::Read(_) => None,
+            Self::Wait(wait, _) => Some(wait.end),
+            Self::Disk(part) => Some(part.request.end),
+        }
+    }
+
+    fn category(&self) -> u8 {
+        let category = match self {
+            Self::Mark(..) => Category::Other,
+            Self::Fault(fault) if fault.fact().waited() => Category::DiskFault,
+            Self::Fault(_) => Category::Fault,
+            Self::Read(_) => Category::Read,
+            Self::Wait(wait, shown) => shown.category(wait),
+            Self::Disk(_) => Category::Request,
+        };
+        category as u8
+    }
+
+    fn name(&self, names: &MarkerNames<'_>) -> u32 {
+        match self {
+            Self::Mark(_, name) => *name,
+            Self::Fault(_) => names.faults.fault,
+            Self::Read(_) => names.faults.read,
+            Self::Wait(_, shown) => names.of_wait(*shown),
+            Self::Disk(part) => names.of_request(part.request.operation),
+        }
+    }
+}
+
+impl<'a> Markers<'a> {
+    /// Builds the markers of the thread with this number; `shared` and `names` were built from the
+    /// same facts.
+    pub fn new(
+        (id, facts): (ThreadId, &'a ThreadFacts),
+        names: &'a MarkerNames<'a>,
+        shared: &'a Shared<'a>,
+        zero: Timestamp,
+    ) -> Self {
+        let of_marks = names.marks.get(id.index()).map_or(&[][..], Vec::as_slice);
+        let marks = facts
+            .marks
+            .iter()
+            .zip(of_marks)
+            .map(|(mark, name)| Row::Mark(mark, *name));
+        let faults = facts.faults.refs().map(Row::Fault);
+        let reads = facts.reads.iter().map(Row::Read);
+        let waits = facts.waits.iter();
+        let waits = waits.flat_map(|wait| wait::shown(wait).map(move |shown| Row::Wait(wait, shown)));
+        let disk = names.parts.get(&id).into_iter().flatten().map(Row::Disk);
+        let mut rows: Vec<Row<'a>> = marks.chain(faults).chain(reads).chain(waits).chain(disk).collect();
+        rows.sort_by_key(Row::start);
+        Self {
+            rows,
+            names,
+            shared,
+            zero,
+        }
+    }
+}
+
+impl Markers<'_> {
+    fn data<'m>(&self, row: &Row<'m>) -> Data<'m> {
+        let MarkerNames { tables, causes, .. } = self.names;
+        let (payload, stack) = match row {
+            Row::Mark(mark, _) => (AnyPayload::Mark(Payload::from(&mark.kind)), mark.stack),
+            Row::Fault(fault) => {
+                let fault = fault.fact();
+                let mut payload = FaultPayload::new(&fault, &self.names.faults);
+                payload.why = causes.of_fault(&fault);
+                (AnyPayload::Fault(Box::new(payload)), fault.stack)
+            }
+            Row::Read(read) => (AnyPayload::Read(ReadPayload::new(read, &self.names.faults)), None),
+            Row::Wait(wait, shown) => {
+                let payload = WaitPayload::new(wait, *shown, tables, causes);
+                (AnyPayload::Wait(Box::new(payload)), wait.stack)
+            }
+            Row::Disk(part) => {
+                let payload = RequestPayload::of_thread(part, tables);
+                (AnyPayload::Disk(Box::new(payload)), part.first.stack)
+            }
+        };
+        let stack = self.shared.stack_row(stack);
+        Data {
+            payload,
+            cause: stack.map(|stack| CauseStack { stack }),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum AnyPayload<'a> {
+    Mark(Payload<'a>),
+    Fault(Box<FaultPayload>),
+    Read(ReadPayload),
+    Wait(Box<WaitPayload<'a>>),
+    Disk(Box<RequestPayload>),
+}
+
+#[derive(Serialize)]
+struct Data<'a> {
+    #[serde(flatten)]
+    payload: AnyPayload<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<CauseStack>,
+}
+
+impl Serialize for Markers<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let rows = self.rows.as_slice();
+        let phase = |row: &Row<'_>| {
+            if row.end().is_some() {
+                PHASE_INTERVAL
+            } else {
+                PHASE_INSTANT
+            }
+        };
+        let mut table = serializer.serialize_struct("markers", 7)?;
+        table.serialize_field("length", &rows.len())?;
+        table.serialize_field("category", &Column(rows, Row::category))?;
+        table.serialize_field("data", &Seq(rows.iter().map(|row| self.data(row))))?;
+        table.serialize_field("name", &Column(rows, |row: &Row<'_>| row.name(self.names)))?;
+        table.serialize_field("startTime", &Column(rows, |row: &Row<'_>| ms(row.start(), self.zero)))?;
+        table.serialize_field(
+            "endTime",
+            &Column(rows, |row: &Row<'_>| row.end().map(|end| ms(end, self.zero))),
+        )?;
+        table.serialize_field("phase", &Column(rows, phase))?;
+        table.end()
+    }
+}

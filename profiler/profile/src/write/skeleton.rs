@@ -1,0 +1,224 @@
+//! The parts of a profile that `fxprof-processed-profile` builds: metadata, marker schemas,
+//! processes and threads in the front end's order with distinct pids and tids, and the counters.
+//! See docs/decisions/0001-profile-tables.md.
+
+mod parts;
+
+use std::time::Duration;
+
+use fxprof_processed_profile::{
+    ProcessHandle, Profile, ReferenceTimestamp, SamplingInterval, ThreadHandle, Timestamp as FxTimestamp,
+};
+use serde_json::{Map, Value, json};
+
+use self::parts::Parts;
+pub use self::parts::ThreadRow;
+use super::companion::{self, Companion};
+use super::visible::{self, Visible};
+use super::{counter, device, info};
+use crate::error::WriteError;
+use crate::format::FORMAT_VERSION;
+use crate::marker::{mark, schema};
+use crate::shared::categories;
+use crate::units::ms;
+use base::addr::Timestamp;
+use fact::reduce::budget::Collected;
+use fact::{DeviceId, Process, Tables, ThreadId};
+
+/// The small parts of a profile.
+#[derive(Debug)]
+pub struct Skeleton {
+    /// `meta`
+    pub meta: Map<String, Value>,
+    /// Rows of `threads` without tables, in the profile's order.
+    pub threads: Vec<(ThreadId, ThreadRow)>,
+    /// Companion tracks, which follow the threads.
+    pub companions: Vec<(Companion, ThreadRow)>,
+    /// Tracks of block devices, which follow the companions.
+    pub devices: Vec<(DeviceId, ThreadRow)>,
+    /// `counters`
+    pub counters: Vec<Value>,
+}
+
+/// Builds these parts. The profile's times are relative to `zero`.
+pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Timestamp) -> Result<Skeleton, WriteError> {
+    let visible = visible::choose(tables, collected, (zero, end));
+    let mut profile = new_profile(tables, zero);
+    categories::add_to(&mut profile);
+    mark::add_schemas(&mut profile);
+    schema::fault::add_to(&mut profile);
+    schema::wait::add_to(&mut profile);
+    let processes = add_processes(&mut profile, tables, zero);
+    let threads = add_threads(&mut profile, tables, &processes, zero)?;
+    counter::add_to(
+        &mut profile,
+        &processes,
+        (tables, collected),
+        (zero, end),
+        &visible.shown,
+    );
+    // The library sorts threads and reveals their positions only in this list: all are "shown"
+    // first, and `meta` is corrected below.
+    for thread in &threads {
+        profile.add_initial_visible_thread(*thread);
+    }
+
+    let Parts {
+        mut meta,
+        threads: rows,
+        mut counters,
+    } = Parts::of(&profile)?;
+    drop(profile);
+    let places: Vec<usize> = serde_json::from_value(meta.remove("initialVisibleThreads").unwrap_or_else(|| json!([])))
+        .map_err(std::io::Error::from)?;
+    let mut threads: Vec<(usize, ThreadId)> = places.iter().copied().zip((0..).map(ThreadId)).collect();
+    threads.sort_unstable();
+    if !threads.iter().map(|(place, _)| *place).eq(0..rows.len()) {
+        return Err(WriteError::Inconsistent("the order of threads"));
+    }
+    let companions = companion::all(tables, collected);
+    let companion = companion::shown(tables, &companions).map(|index| rows.len() + index);
+    let companions = companions.into_iter().filter_map(|companion| {
+        let of_process = |(place, id): &&(usize, ThreadId)| {
+            let thread = tables.threads.get(id.index());
+            *place < rows.len() && thread.is_some_and(|thread| thread.process == companion.process)
+        };
+        let (place, _) = threads.iter().find(of_process)?;
+        let row = companion.row(&rows[*place].fields());
+        Some((companion, ThreadRow::new(row)))
+    });
+    let companions: Vec<_> = companions.collect();
+    let devices = device::all(collected);
+    let first_device = rows.len() + companions.len();
+    let of_thread = rows.first().map(ThreadRow::fields).unwrap_or_default();
+    let device_row = |device: &DeviceId| (*device, ThreadRow::new(device::row(tables, *device, &of_thread)));
+    let device_rows = devices.iter().map(device_row).collect();
+    let threads = threads.into_iter().map(|(_, id)| id).zip(rows).collect();
+    complete_meta(&mut meta, tables, &visible, &places, zero);
+    show(&mut meta, companion);
+    for index in 0..device::shown(devices.len()) {
+        show(&mut meta, Some(first_device + index));
+    }
+    for schema in meta
+        .get_mut("markerSchema")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        schema::fault::complete(schema);
+    }
+    meta.insert("extra".into(), info::sections(tables, collected));
+    counters.iter_mut().for_each(counter::display);
+    counters.extend(device::counter::all(tables, collected, &devices, first_device, zero));
+    Ok(Skeleton {
+        meta,
+        threads,
+        companions,
+        devices: device_rows,
+        counters,
+    })
+}
+
+fn new_profile(tables: &Tables, zero: Timestamp) -> Profile {
+    let recording = &tables.recording;
+    let start = Duration::from_millis(recording.start_unix_ms).saturating_sub(recording.start.since(zero));
+    let interval = SamplingInterval::from_nanos(1_000_000_000 / u64::from(recording.sample_hz.max(1)));
+    let command = tables
+        .command_process()
+        .map(|process| tables.processes[process.index()].name.as_str());
+    let product = command.unwrap_or("ngmi");
+    let mut profile = Profile::new(
+        product,
+        ReferenceTimestamp::from_duration_since_unix_epoch(start),
+        interval,
+    );
+    profile.set_os_name(&format!("Linux {} {}", recording.kernel, recording.arch));
+    profile.set_symbolicated(true);
+    profile
+}
+
+fn add_processes(profile: &mut Profile, tables: &Tables, zero: Timestamp) -> Vec<ProcessHandle> {
+    let add = |process: &Process| {
+        let handle = profile.add_process(
+            &process_name(tables, process),
+            process.pid,
+            relative(process.start, zero),
+        );
+        if let Some(end) = process.end {
+            profile.set_process_end_time(handle, relative(end, zero));
+        }
+        handle
+    };
+    tables.processes.iter().map(add).collect()
+}
+
+/// The program name, and the main thread's name if it differs: the processes of a browser differ
+/// only in that.
+fn process_name(tables: &Tables, process: &Process) -> String {
+    let main = process
+        .main_thread
+        .and_then(|thread| tables.threads.get(thread.index()));
+    match main {
+        // Thread names are cut after 15 bytes.
+        Some(main) if !main.name.is_empty() && !process.name.starts_with(&main.name) => {
+            format!("{} ({})", process.name, main.name)
+        }
+        _ => process.name.clone(),
+    }
+}
+
+fn add_threads(
+    profile: &mut Profile,
+    tables: &Tables,
+    processes: &[ProcessHandle],
+    zero: Timestamp,
+) -> Result<Vec<ThreadHandle>, WriteError> {
+    let mut handles = Vec::with_capacity(tables.threads.len());
+    for thread in &tables.threads {
+        let process = processes
+            .get(thread.process.index())
+            .ok_or(WriteError::Inconsistent("a thread's process"))?;
+        let handle = profile.add_thread(*process, thread.tid, relative(thread.start, zero), thread.is_main);
+        profile.set_thread_name(handle, &thread.name);
+        profile.set_thread_show_markers_in_timeline(handle, true);
+        if let Some(end) = thread.end {
+            profile.set_thread_end_time(handle, relative(end, zero));
+        }
+        handles.push(handle);
+    }
+    Ok(handles)
+}
+
+fn complete_meta(meta: &mut Map<String, Value>, tables: &Tables, visible: &Visible, places: &[usize], zero: Timestamp) {
+    let recording = &tables.recording;
+    let place = |id: &ThreadId| places.get(id.index()).copied();
+    let shown: Vec<usize> = visible.shown.iter().filter_map(place).collect();
+    let selected: Vec<usize> = visible.selected.iter().filter_map(place).collect();
+    let units = json!({"time": "ms", "eventDelay": "ms", "threadCPUDelta": "ns"});
+    let fields = [
+        ("preprocessedProfileVersion", json!(FORMAT_VERSION)),
+        ("sampleUnits", units),
+        ("stackwalk", json!(1)),
+        ("logicalCPUs", json!(recording.cpus)),
+        ("profilingStartTime", json!(ms(recording.start, zero))),
+        // The front end hides what is after this time, and many waits end with the recording.
+        (
+            "profilingEndTime",
+            json!(ms(Timestamp(recording.end.0.saturating_add(1)), zero)),
+        ),
+        ("initialVisibleThreads", json!(shown)),
+        ("initialSelectedThreads", json!(selected)),
+    ];
+    meta.extend(fields.map(|(key, value)| (key.to_owned(), value)));
+}
+
+/// Makes one more track visible.
+fn show(meta: &mut Map<String, Value>, place: Option<usize>) {
+    if let Some(shown) = meta.get_mut("initialVisibleThreads").and_then(Value::as_array_mut) {
+        shown.extend(place.map(|place| json!(place)));
+    }
+}
+
+fn relative(time: Timestamp, zero: Timestamp) -> FxTimestamp {
+    FxTimestamp::from_nanos_since_reference(time.0.saturating_sub(zero.0))
+}

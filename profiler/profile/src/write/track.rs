@@ -1,0 +1,180 @@
+//! Synthetic tracks: their samples are items that took time or moved bytes, weighted by that.
+
+use serde::{Serialize, Serializer, ser::SerializeStruct};
+use serde_json::{Value, json};
+
+use crate::shared::columns::{Seq, deltas};
+use crate::units::milliseconds;
+use base::addr::Timestamp;
+
+/// Shortest gap that is drawn, in ns.
+const SHORTEST_GAP: u64 = 20_000;
+/// Maximum number of gaps that a track can show: ten per pixel.
+const GAPS: u64 = 20_000;
+
+/// How a track weighs its items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    /// Time in ns.
+    Time,
+    /// Bytes.
+    Bytes,
+}
+
+impl Weight {
+    /// A weight in the front end's unit.
+    fn value(self, sum: u64) -> Value {
+        match self {
+            Self::Time => json!(milliseconds(std::time::Duration::from_nanos(sum))),
+            Self::Bytes => json!(sum),
+        }
+    }
+
+    /// The weight in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Bytes => "bytes",
+        }
+    }
+
+    /// `WeightType`
+    fn unit(self) -> &'static str {
+        match self {
+            Self::Time => "tracing-ms",
+            Self::Bytes => "bytes",
+        }
+    }
+}
+
+/// An item with a weight.
+#[derive(Debug, Clone, Copy)]
+pub struct Item {
+    /// Start time.
+    pub start: Timestamp,
+    /// End time.
+    pub end: Timestamp,
+    /// Row of the stack table.
+    pub stack: Option<u32>,
+    /// Weight in ns or bytes.
+    pub weight: u64,
+}
+
+/// A sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrackRow {
+    time: Timestamp,
+    stack: Option<u32>,
+    weight: u64,
+}
+
+/// A sample at the end of each item. The front end draws a sample up to half way to its neighbours
+/// and at full height: so a long item has a sample without weight at its start, and there is one
+/// without a stack on either side of a gap.
+pub fn lay_out(mut items: Vec<Item>, (zero, end): (Timestamp, Timestamp)) -> Vec<TrackRow> {
+    let gap = (end.0.saturating_sub(zero.0) / GAPS).max(SHORTEST_GAP);
+    items.retain(|item| item.weight > 0);
+    items.sort_by_key(|item| (item.end, item.start));
+    let empty = |time| TrackRow {
+        time: Timestamp(time),
+        stack: None,
+        weight: 0,
+    };
+    let mut rows = Vec::with_capacity(items.len());
+    let mut last: Option<u64> = None;
+    for item in items {
+        let start = item.start.0.max(last.unwrap_or(zero.0));
+        if last.is_none_or(|last| start - last > gap) {
+            rows.extend(last.map(|last| empty(last + gap / 2)));
+            rows.push(empty(start.saturating_sub(gap / 2).max(zero.0)));
+        }
+        if item.end.0.saturating_sub(start) > gap {
+            let begin = Timestamp(start);
+            rows.push(TrackRow {
+                time: begin,
+                stack: item.stack,
+                weight: 0,
+            });
+        }
+        let time = Timestamp(item.end.0.max(start));
+        rows.push(TrackRow {
+            time,
+            stack: item.stack,
+            weight: item.weight,
+        });
+        last = Some(time.0);
+    }
+    rows.extend(last.map(|last| empty(last.saturating_add(gap / 2).min(end.0.max(last)))));
+    rows
+}
+
+/// A track's `samples` table.
+pub struct Samples<'a> {
+    /// The samples.
+    pub rows: &'a [TrackRow],
+    /// The weight of the samples.
+    pub weight: Weight,
+    /// The profile's time 0.
+    pub zero: Timestamp,
+}
+
+impl Serialize for Samples<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let rows = self.rows.iter();
+        let mut table = serializer.serialize_struct("samples", 5)?;
+        table.serialize_field("length", &self.rows.len())?;
+        table.serialize_field("weightType", self.weight.unit())?;
+        table.serialize_field("stack", &Seq(rows.clone().map(|row| row.stack)))?;
+        let times = rows.clone().map(|row| row.time);
+        table.serialize_field("timeDeltas", &deltas(times, self.zero))?;
+        table.serialize_field("weight", &Seq(rows.map(|row| self.weight.value(row.weight))))?;
+        table.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMES: (Timestamp, Timestamp) = (Timestamp(1_000_000), Timestamp(2_000_000));
+
+    fn item(start: u64, end: u64) -> Item {
+        Item {
+            start: Timestamp(start),
+            end: Timestamp(end),
+            stack: Some(0),
+            weight: end - start,
+        }
+    }
+
+    #[test]
+    fn gaps_are_empty_and_long_faults_have_two_ends() {
+        let rows = lay_out(vec![item(1_000_100, 1_000_300), item(1_500_000, 1_600_000)], TIMES);
+        let seen: Vec<_> = rows
+            .iter()
+            .map(|row| (row.time.0 - TIMES.0.0, row.stack.is_some(), row.weight))
+            .collect();
+        let expected = [
+            (0, false, 0),
+            (300, true, 200),
+            (10_300, false, 0),
+            (490_000, false, 0),
+            (500_000, true, 0),
+            (600_000, true, 100_000),
+            (610_000, false, 0),
+        ];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn faults_of_threads_at_the_same_time_stay_in_order() {
+        let items = vec![
+            item(1_100_000, 1_200_000),
+            item(1_000_000, 1_300_000),
+            item(1_900_000, 2_100_000),
+        ];
+        let rows = lay_out(items, TIMES);
+        assert!(rows.is_sorted_by_key(|row| row.time));
+        assert_eq!(rows.iter().map(|row| row.weight).sum::<u64>(), 600_000);
+    }
+}
