@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Source, expect_none, rust};
 
-/// The crates that are checked. Missing is `profile`, whose files are in one folder and form a circle.
-const CRATES: [&str; 10] = [
+/// The crates that are checked.
+const CRATES: [&str; 11] = [
     "profiler/base",
     "profiler/task",
     "profiler/unwind",
     "profiler/fact",
+    "profiler/profile",
     "profiler/report",
     "profiler/capture",
     "profiler/fixtures",
