@@ -57,8 +57,12 @@ fn section(label: &str, entries: Vec<Value>) -> Value {
 }
 
 /// An entry of a section.
-pub fn entry(label: &str, format: &str, value: impl serde::Serialize) -> Value {
+fn entry(label: &str, format: &str, value: impl serde::Serialize) -> Value {
     json!({"label": label, "format": format, "value": value})
+}
+
+fn ms(ns: u64) -> f64 {
+    ns as f64 / NS_PER_MS
 }
 
 fn recorded(recording: &Recording) -> Vec<Value> {
@@ -109,7 +113,6 @@ fn faults(tables: &Tables, collected: &Collected) -> Vec<Value> {
     if tier.is_none() && totals.faults + totals.failed == 0 {
         return Vec::new();
     }
-    let ms = |ns: u64| ns as f64 / NS_PER_MS;
     let watched = tier.map_or("unknown", FaultTier::words);
     let mut entries = vec![
         entry("Traced by", "string", watched),
@@ -122,16 +125,7 @@ fn faults(tables: &Tables, collected: &Collected) -> Vec<Value> {
         entries.push(entry("Waited for disk", "integer", totals.waited));
         entries.push(entry("Time waited for disk", "duration", ms(totals.waited_time)));
     }
-    let ends = &recording.fault_stack_ends;
-    let stacks = samples(ends.iter());
-    if stacks > 0 {
-        let complete = samples(ends.iter().filter(|ends| ends.reason.is_none()));
-        entries.push(entry(
-            "Complete user stacks",
-            "percentage",
-            complete as f64 / stacks as f64,
-        ));
-    }
+    entries.extend(complete_stacks(&recording.fault_stack_ends));
     for folded in by_class(recording) {
         let label = format!("Without individual markers: {}", folded.0);
         let time = std::time::Duration::from_nanos(folded.2);
@@ -190,11 +184,7 @@ fn by_class(recording: &Recording) -> Vec<(&'static str, u64, u64)> {
 fn completeness(recording: &Recording, collected: &Collected) -> Vec<Value> {
     let mut entries = vec![
         entry("Samples taken", "integer", recording.samples_seen),
-        entry(
-            "CPU time of all threads",
-            "duration",
-            recording.cpu_time_seen as f64 / NS_PER_MS,
-        ),
+        entry("CPU time of all threads", "duration", ms(recording.cpu_time_seen)),
     ];
     if recording.sample_thinning > 1 {
         let thinned = format!("each represents up to {}", recording.sample_thinning);
@@ -209,15 +199,7 @@ fn completeness(recording: &Recording, collected: &Collected) -> Vec<Value> {
     for (loss, count) in &recording.losses {
         entries.push(entry(&format!("Lost: {loss}"), "integer", count));
     }
-    let total = samples(recording.stack_ends.iter());
-    if total > 0 {
-        let complete = samples(recording.stack_ends.iter().filter(|ends| ends.reason.is_none()));
-        entries.push(entry(
-            "Complete user stacks",
-            "percentage",
-            complete as f64 / total as f64,
-        ));
-    }
+    entries.extend(complete_stacks(&recording.stack_ends));
     let walked = recording
         .walks
         .ends
@@ -237,6 +219,7 @@ fn completeness(recording: &Recording, collected: &Collected) -> Vec<Value> {
         .filter(|ends| ends.reason.is_some())
         .collect();
     cut.sort_by_key(|ends| std::cmp::Reverse(ends.samples));
+    let total = samples(recording.stack_ends.iter());
     for ends in cut.into_iter().take(WORST) {
         let reason = ends.reason.map_or("complete", fact::TruncationReason::name);
         let label = format!("Stacks cut in {}: {reason}", ends.module);
@@ -245,7 +228,15 @@ fn completeness(recording: &Recording, collected: &Collected) -> Vec<Value> {
     entries
 }
 
+/// The share of complete stacks; `None`: there are none.
+fn complete_stacks(ends: &[StackEnds]) -> Option<Value> {
+    let all = samples(ends.iter());
+    let complete = samples(ends.iter().filter(|ends| ends.reason.is_none()));
+    let share = complete as f64 / all as f64;
+    (all > 0).then(|| entry("Complete user stacks", "percentage", share))
+}
+
 /// Sums numbers of samples; saturating, because a damaged profile may contain larger ones.
-pub fn samples<'a>(ends: impl Iterator<Item = &'a StackEnds>) -> u64 {
+fn samples<'a>(ends: impl Iterator<Item = &'a StackEnds>) -> u64 {
     ends.fold(0, |sum, ends| sum.saturating_add(ends.samples))
 }

@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use super::entry;
-use crate::units::NS_PER_MS;
+use super::{entry, ms};
 use base::event::{ProcessCost, ProgramCosts};
 use fact::Recording;
 
@@ -69,8 +68,4 @@ fn add_process(name: &str, cost: Option<ProcessCost>, entries: &mut Vec<Value>) 
         entries.push(entry(&format!("{name}: CPU time {when}"), "duration", ms(time)));
     }
     entries.push(entry(&format!("{name}: peak memory"), "bytes", cost.peak_rss_bytes));
-}
-
-fn ms(ns: u64) -> f64 {
-    ns as f64 / NS_PER_MS
 }

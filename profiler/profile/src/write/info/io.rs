@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::entry;
+use super::{complete_stacks, entry, ms};
 use crate::marker::words;
-use crate::units::NS_PER_MS;
 use base::plural::counted;
 use fact::reduce::budget::{Collected, WaitSum};
 use fact::{DeviceId, Recording, Tables, WaitReason};
@@ -38,13 +37,7 @@ fn waits(recording: &Recording, collected: &Collected) -> Vec<Value> {
         entry("Off-CPU time, all threads", "duration", ms(total(|sum| sum.off))),
         entry("Of that, waiting for a CPU", "duration", ms(total(|sum| sum.queued))),
     ];
-    let ends = &recording.wait_stack_ends;
-    let stacks = super::samples(ends.iter());
-    if stacks > 0 {
-        let complete = super::samples(ends.iter().filter(|ends| ends.reason.is_none()));
-        let share = complete as f64 / stacks as f64;
-        entries.push(entry("Complete user stacks", "percentage", share));
-    }
+    entries.extend(complete_stacks(&recording.wait_stack_ends));
     for reason in WaitReason::ALL {
         let Some(sum) = sums.get(&reason) else { continue };
         let idle = if reason.is_idle() { " (idle)" } else { "" };
@@ -101,8 +94,4 @@ fn folded(recording: &Recording, device: DeviceId) -> u64 {
         .iter()
         .filter(|folded| folded.device == device);
     of_device.fold(0, |sum, folded| sum.saturating_add(folded.requests))
-}
-
-fn ms(ns: u64) -> f64 {
-    ns as f64 / NS_PER_MS
 }
