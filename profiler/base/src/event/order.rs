@@ -22,6 +22,8 @@ pub const MAX_HELD: usize = 256 << 20;
 pub struct Order {
     /// Events from `sorted_until` on, in order of arrival.
     later: Vec<Held>,
+    /// The earliest of them.
+    earliest: Timestamp,
     /// Events before `sorted_until`, in order.
     sorted: VecDeque<Held>,
     /// Events before `sorted_until` that arrived after the others were sorted: mostly those without a time.
@@ -51,6 +53,7 @@ impl Order {
     pub fn with_limit(limit: usize) -> Self {
         Self {
             later: Vec::new(),
+            earliest: Timestamp(u64::MAX),
             sorted: VecDeque::new(),
             soon: BinaryHeap::new(),
             sorted_until: Timestamp(0),
@@ -96,6 +99,7 @@ impl Order {
         if time < self.sorted_until {
             self.soon.push(Reverse(held));
         } else {
+            self.earliest = self.earliest.min(time);
             self.later.push(held);
         }
         self.arrivals += 1;
@@ -128,23 +132,18 @@ impl Order {
         Some(event)
     }
 
-    /// Sorts the events that are ready: those before the watermark, or all.
+    /// Sorts what arrived, once one of it is ready: each event is sorted once, however many watermarks a log has.
     fn sort(&mut self) {
-        let all = self.finished || self.held_bytes > self.limit;
-        let until = if all {
-            let last = self.later.iter().map(|held| held.time.0).max();
-            Timestamp(last.map_or(0, |last| last.saturating_add(1)))
-        } else {
-            self.watermark
-        };
-        if until <= self.sorted_until && !all {
+        let is_ready = self.finished || self.held_bytes > self.limit || self.earliest < self.watermark;
+        if !is_ready || self.later.is_empty() {
             return;
         }
-        self.sorted_until = self.sorted_until.max(until);
-        let mut ready: Vec<Held> = self.later.extract_if(.., |held| all || held.time < until).collect();
         // Stable sorting finds the runs.
-        ready.sort();
-        self.sorted = ready.into();
+        self.later.sort();
+        self.sorted = std::mem::take(&mut self.later).into();
+        let last = self.sorted.back().map_or(0, |held| held.time.0);
+        self.sorted_until = Timestamp(last.saturating_add(1));
+        self.earliest = Timestamp(u64::MAX);
     }
 
     /// Events that arrived after later ones were released: samples, faults and waits are dropped,
@@ -155,7 +154,7 @@ impl Order {
 }
 
 /// A pending event, ordered by time, then rank, then arrival.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Held {
     time: Timestamp,
     rank: u8,
@@ -235,7 +234,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::event::{Sample, StackAhead, Stacks, TaskExit, TaskNew};
+    use crate::event::{Sample, StackAhead, Stacks, TaskExit, TaskNew, UserStack};
 
     fn at(time: u64) -> At {
         At {
@@ -283,6 +282,38 @@ mod tests {
             expected.sort_unstable();
             prop_assert_eq!(out, expected);
             prop_assert_eq!(order.late(), 0);
+        }
+
+        /// The order is that of one heap of all pending events, however many arrive behind those that are sorted already.
+        #[test]
+        fn the_order_is_that_of_a_heap(steps in prop::collection::vec((0..40u64, 0..5u8), 0..200), limit in 1..40usize) {
+            let mut order = Order::with_limit(limit * (size_of::<Held>() + size_of::<Option<Event<'_>>>()));
+            let (mut heap, mut watermark, mut released) = (BinaryHeap::new(), 0, 0);
+            for (arrival, (time, kind)) in steps.into_iter().enumerate() {
+                let time = time + watermark.max(released);
+                match kind {
+                    0 => {
+                        watermark = watermark.max(time);
+                        order.push(Event::Watermark(Timestamp(time)));
+                        continue;
+                    }
+                    1 => order.push(Event::UserStack(UserStack::default())),
+                    2 => order.push(Event::TaskExit(TaskExit { at: at(time), ..TaskExit::default() })),
+                    _ => order.push(sample(time, 0)),
+                }
+                let (time, rank) = match kind { 1 => (released, 0), 2 => (time, 6), _ => (time, 5) };
+                heap.push(Reverse((time, rank, arrival)));
+                while let Some(&Reverse((time, rank, _))) = heap.peek()
+                    && (time < watermark || heap.len() > limit)
+                {
+                    heap.pop();
+                    released = released.max(time);
+                    let event = order.pop().expect("the heap has one");
+                    prop_assert_eq!(super::rank(&event), rank);
+                    prop_assert!(rank == 0 || time_of(&event) == Some(Timestamp(time)));
+                }
+                prop_assert!(order.pop().is_none());
+            }
         }
 
         /// For any input, the output is sorted, and missing events are counted.
