@@ -96,6 +96,13 @@ config! {
         /// ... and its bit in that byte.
         task_in_iowait_mask: u32 = 0;
         task_pagefault_disabled: u32 = MISSING, at "task_struct.pagefault_disabled";
+        mm_pgd: u32 = MISSING, at "mm_struct.pgd";
+        /// Levels of page tables (`CONFIG_PGTABLE_LEVELS`, and `la57`); 0: page tables are not read.
+        table_levels: u32 = 0;
+        /// Bits of a physical address; an entry of a page table may have others above them.
+        physical_bits: u32 = 0;
+        /// End of the machine's memory: a physical address, in GiB.
+        physical_end: u32 = 0;
         /// 6.4 and later.
         mm_lock_seq: u32 = MISSING, optionally at "mm_struct.mm_lock_seq";
         /// 1: it is odd during a change (6.13 and later).
@@ -227,4 +234,4 @@ impl CallSet {
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 832);
+const _: () = assert!(size_of::<Config>() == 848);

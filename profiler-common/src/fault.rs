@@ -33,6 +33,8 @@ pub const FAULT_HUGE: u32 = 512;
 pub const FAULT_FILEMAP: u32 = 1024;
 /// The kernel counts more switches of the thread than were recorded in the fault: `waits.disk`, `blocked` and `preempted` are incomplete.
 pub const FAULT_SWITCH_MISSED: u32 = 2048;
+/// [`FaultBody::mapped`] was read from the page table at the end of the fault.
+pub const FAULT_HAS_MAPPED: u32 = 4096;
 /// In the eBPF programs only: an attempt is in progress.
 pub const FAULT_INSIDE: u32 = 1 << 30;
 /// In the eBPF programs only: the fault is in progress.
@@ -139,8 +141,9 @@ pub struct FaultBody {
     pub vma: Vma,
     /// Its waits.
     pub waits: Waits,
-    /// First page that fault-around mapped, as an index in the file.
-    pub around_first: u64,
+    /// With [`FAULT_HAS_MAPPED`], the pages of the mapping that are in the processor's page table, a bit each: of the
+    /// aligned block of [`BLOCK_PAGES`] pages that contains the address, from the lowest bit of the first number on.
+    pub mapped: [u16; BLOCK_PAGES / 16],
     /// `FAULT_*`
     pub flags: u32,
     /// [`error_code`]s
@@ -151,13 +154,16 @@ pub struct FaultBody {
     pub returned: u32,
     /// Number of attempts after the first.
     pub retries: u32,
-    /// Pages in the range that fault-around mapped; those in memory were mapped.
-    pub around: u32,
     /// Pages that were read into the page cache during the fault.
     pub read: u32,
     /// Signal that it raised; 0: none.
     pub signal: u32,
+    /// The pages of that block that belong to the mapping, from the first to the one after the last; both 0: unknown.
+    pub bounds: [u16; 2],
 }
+
+/// Pages of a block in [`FaultBody::mapped`]: those of one page table on x86-64.
+pub const BLOCK_PAGES: usize = 512;
 
 /// Start of a fault's record; the copy of the stack follows. The header's time is the end of the fault.
 #[repr(C)]
@@ -225,6 +231,10 @@ pub struct Pending {
     pub switches: u32,
     /// Why it was switched out: [`OUT_PREEMPTED`], [`OUT_DISK`] or [`OUT_BLOCKED`].
     pub out_kind: u32,
+    /// First address of the mapping, and the one after the last; both 0: unknown.
+    pub range: [u64; 2],
+    /// Address of the `mm_struct` whose memory was accessed; 0: the thread's own.
+    pub mm: u64,
 }
 
 /// [`Pending::out_kind`]: it was runnable.
@@ -280,7 +290,7 @@ pub const FAULTS_FILE: u32 = 2;
 /// Record page faults that the kernel counts as major, or that waited for a disk.
 pub const FAULTS_MAJOR: u32 = 3;
 
-const _: () = assert!(size_of::<FaultBody>() == 8 + 8 + 40 + 40 + 8 + 32);
-const _: () = assert!(size_of::<FaultHead>() == 24 + 136 + 64);
+const _: () = assert!(size_of::<FaultBody>() == 8 + 8 + 40 + 40 + 64 + 32);
+const _: () = assert!(size_of::<FaultHead>() == 24 + 192 + 64);
 const _: () = assert!(size_of::<PagesRead>() == 24 + 40);
-const _: () = assert!(size_of::<ThreadFaults>() == 176 * 2 + 40 + 40 + 64 + 8);
+const _: () = assert!(size_of::<ThreadFaults>() == 256 * 2 + 40 + 40 + 64 + 8);

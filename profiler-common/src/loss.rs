@@ -51,7 +51,7 @@ numbered! {
         RequestEndMissed = 20 => "block request's end missed",
         /// A thread ran although its switch-in was not recorded, or vice versa: a wait is missing.
         SwitchMissed = 21 => "switches missed",
-        /// The kernel skipped the program that records which pages are mapped around a fault: it was running on that CPU.
+        /// Only in logs up to version 6: the kernel skipped the program that recorded which pages are mapped around a fault.
         AroundMissed = 22 => "pages mapped around faults (program missed)",
     }
 }

@@ -5,12 +5,12 @@ use aya_ebpf::maps::RingBuf;
 use profiler_common::block::{Bio, Request, RequestBody};
 use profiler_common::fault::{FaultHead, PagesRead};
 use profiler_common::sample::SampleHead;
-use profiler_common::stack::{STACK_CLASSES, Stacked};
+use profiler_common::stack::{STACK_CLASSES, Stacked, Stacks as Record};
 use profiler_common::switch::{CallPath, StackAheadHead, Wait, WaitBody};
 use profiler_common::{Loss, RecordHeader, RecordKind};
 
+use crate::copy::{self, Captured};
 use crate::maps::{BULK, LOSSES, SINCE_DOORBELL, TASKS, config};
-use crate::stack::{self, Captured};
 
 /// `BPF_RB_NO_WAKEUP`: waking the recorder from here would cause the very switches that are measured.
 const NO_WAKEUP: u64 = 1;
@@ -88,7 +88,7 @@ fn with_copy<H: Stacks, const N: usize>(kind: RecordKind, at: At, captured: &Cap
     bulk(kind, at, |record: *mut Stacked<H, N>| {
         // SAFETY: a reserved record of this type.
         unsafe {
-            let (copied, flags) = stack::copy(&raw mut (*record).copy, captured.stacks.regs.sp, captured.want);
+            let (copied, flags) = copy::copy(&raw mut (*record).copy, captured.stacks.regs.sp, captured.want);
             let head = &raw mut (*record).head;
             fill(head);
             let stacks = H::stacks(head);
@@ -112,7 +112,7 @@ pub fn pages_read(at: At, fill: impl FnOnce(*mut PagesRead)) {
 /// # Safety
 /// Both must be readable.
 #[inline(always)]
-pub unsafe fn wait(at: At, body: *const WaitBody, stacks: *const stack::Record) -> bool {
+pub unsafe fn wait(at: At, body: *const WaitBody, stacks: *const Record) -> bool {
     bulk(RecordKind::Wait, at, |record: *mut Wait| {
         // SAFETY: by this function's own condition, and a reserved record of this type.
         unsafe {
@@ -154,12 +154,12 @@ pub trait Stacks: 'static {
     ///
     /// # Safety
     /// `head` must be a record's.
-    unsafe fn stacks(head: *mut Self) -> *mut stack::Record;
+    unsafe fn stacks(head: *mut Self) -> *mut Record;
 }
 
 impl Stacks for SampleHead {
     #[inline(always)]
-    unsafe fn stacks(head: *mut Self) -> *mut stack::Record {
+    unsafe fn stacks(head: *mut Self) -> *mut Record {
         // SAFETY: by this function's own condition.
         unsafe { &raw mut (*head).stacks }
     }
@@ -167,7 +167,7 @@ impl Stacks for SampleHead {
 
 impl Stacks for StackAheadHead {
     #[inline(always)]
-    unsafe fn stacks(head: *mut Self) -> *mut stack::Record {
+    unsafe fn stacks(head: *mut Self) -> *mut Record {
         // SAFETY: by this function's own condition.
         unsafe { &raw mut (*head).stacks }
     }
@@ -175,7 +175,7 @@ impl Stacks for StackAheadHead {
 
 impl Stacks for FaultHead {
     #[inline(always)]
-    unsafe fn stacks(head: *mut Self) -> *mut stack::Record {
+    unsafe fn stacks(head: *mut Self) -> *mut Record {
         // SAFETY: by this function's own condition.
         unsafe { &raw mut (*head).stacks }
     }

@@ -2,22 +2,23 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `arch` | the processor's exception: when a fault begins (tiers 1 and 2) |
+//! | exception | the processor's exception: when a fault begins (tiers 1 and 2) |
 //! | handled | `handle_mm_fault`: the attempts, with the mapping at hand (tier 1) |
 //! | completed | the kernel's own count of faults: when one is complete (tiers 2 and 3) |
 //! | known | mappings in which faults occurred recently |
-//! | pages | what was read and mapped around the fault meanwhile, and waits for memory |
+//! | mapped | what is mapped around a fault at its end |
+//! | pages | what was read meanwhile, and waits for memory |
 //! | signal | signals, which may end a fault |
 //!
 //! A thread's fault under way is in its [`ThreadState`]; one that begins inside another sets the outer one aside.
 
 mod completed;
+mod exception;
 mod handled;
 mod known;
+mod mapped;
 mod pages;
 mod signal;
-
-pub use known::KnownVmas;
 
 use aya_ebpf::EbpfContext;
 use profiler_common::fault::{
@@ -28,11 +29,12 @@ use profiler_common::fault::{
 use profiler_common::scope::ThreadState;
 use profiler_common::{Loss, RecordKind};
 
+use crate::copy::Captured;
 use crate::emit::{self, At, lose};
 use crate::kernel::Task;
 use crate::maps::config;
-use crate::stack::{self, Captured, Place};
-use crate::{scope, switch};
+use crate::stack::{self, Place};
+use crate::{cpu, scope};
 
 const PAGE_MASK: u64 = !4095;
 /// The flags that are sent to user space.
@@ -40,7 +42,7 @@ const TOLD: u32 = !(FAULT_OPEN | FAULT_INSIDE);
 
 /// The faults of the current thread, if it is recorded.
 #[inline(always)]
-pub(crate) fn current_faults() -> Option<*mut ThreadFaults> {
+fn current_faults() -> Option<*mut ThreadFaults> {
     // SAFETY: only an address within the thread's own entry is computed.
     scope::current_thread().map(|state| unsafe { &raw mut (*state).faults })
 }
@@ -70,7 +72,7 @@ fn is_major(fault: &FaultBody) -> bool {
 /// # Safety
 /// `faults` must be the current thread's.
 #[inline(always)]
-pub(crate) unsafe fn begin(faults: *mut ThreadFaults, address: u64, time: u64, flags: u32, error_code: u32) {
+unsafe fn begin(faults: *mut ThreadFaults, address: u64, time: u64, flags: u32, error_code: u32) {
     // SAFETY: by this function's own condition.
     unsafe {
         if is_open(&(*faults).inner) {
@@ -115,7 +117,7 @@ unsafe fn pop(faults: *mut ThreadFaults) {
 /// # Safety
 /// As [`begin`].
 #[inline(always)]
-pub(crate) unsafe fn give_up(faults: *mut ThreadFaults) {
+unsafe fn give_up(faults: *mut ThreadFaults) {
     // SAFETY: by this function's own condition.
     unsafe {
         if is_open(&(*faults).inner) {
@@ -161,6 +163,7 @@ unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut Threa
             _ => true,
         };
         if wanted {
+            mapped::read_mapped(state);
             let to = &raw mut (*faults).stacks;
             (*faults).want = stack::stacks_to(to, ctx, task, at, (*state).space, place, stack::Copies::GiveWay);
             let sent = send_fault(state, at.time) != 0;
@@ -266,7 +269,7 @@ unsafe fn settle(fault: *mut Pending, task: Task) {
     // SAFETY: by this function's own condition.
     unsafe {
         if (*fault).out_since != 0 {
-            add_wait(fault, switch::switched_in());
+            add_wait(fault, cpu::switched_in());
         }
         let seen = (*fault).switches_before + u64::from((*fault).switches);
         if task.switches().is_some_and(|switches| switches > seen) {
@@ -307,4 +310,4 @@ fn same_page(one: u64, other: u64) -> bool {
 /// A fault that began before tracing did.
 const UNWATCHED: u32 = 0;
 /// A fault whose start was seen.
-pub(crate) const STARTED: u32 = FAULT_STARTED;
+const STARTED: u32 = FAULT_STARTED;

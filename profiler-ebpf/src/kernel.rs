@@ -8,21 +8,20 @@ mod memory;
 mod open;
 
 use core::ffi::c_void;
-use core::mem::MaybeUninit;
 
 use aya_ebpf::bindings::{pt_regs, task_struct};
-use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
 use aya_ebpf::helpers::{bpf_get_current_task_btf, bpf_get_smp_processor_id, bpf_task_pt_regs};
 use profiler_common::config::MISSING;
 use profiler_common::stack::UserRegs;
 use profiler_common::task::COMM_LEN;
 
 pub use disk::{Bio, Pages, Request};
-pub use memory::{Folio, Mm, RememberedVma, VmaBytes, VmaStruct};
+pub use memory::{Folio, Mm, RememberedVma, VmaBytes, VmaStruct, top_table};
 pub use open::{DEPTH, Dentry, Inode, has_name, is_block_device};
 
 use crate::arch;
 use crate::maps::config;
+use crate::read::{load, probe};
 
 /// In `preempt_count` (include/linux/preempt.h): non-maskable and hard interrupts, and a soft one that is being served.
 const INTERRUPTED: u32 = 0x00ff_0100;
@@ -42,31 +41,6 @@ pub struct Task(*const c_void);
 /// `struct linux_binprm *`
 #[derive(Clone, Copy)]
 pub struct Binprm(*const c_void);
-
-/// Loads a `T` at `base + offset`; `None` where this kernel has no such field.
-#[inline(always)]
-fn load<T: Copy>(base: *const c_void, offset: u32) -> Option<T> {
-    if offset == MISSING {
-        return None;
-    }
-    // SAFETY: `base` is a kernel pointer that the verifier knows the type of, and it checks the offset against that type.
-    Some(unsafe { core::ptr::read_volatile(base.byte_add(offset as usize).cast::<T>()) })
-}
-
-/// Reads a `T` at `base + offset`, where the verifier sees only a number.
-#[inline(always)]
-pub(crate) fn probe<T: Copy>(base: u64, offset: u32) -> Option<T> {
-    if offset == MISSING {
-        return None;
-    }
-    let mut value = MaybeUninit::<T>::uninit();
-    let from = base.wrapping_add(u64::from(offset)) as *const c_void;
-    // SAFETY: the helper writes the whole value, with zeroes if it can't be read.
-    unsafe {
-        let failed = bpf_probe_read_kernel(value.as_mut_ptr().cast(), size_of::<T>() as u32, from) != 0;
-        (!failed).then(|| value.assume_init())
-    }
-}
 
 /// Defines methods that load a field, with 0 where this kernel has no such field.
 macro_rules! fields {

@@ -6,14 +6,15 @@
 //! | wait | what a switch shows about a wait, and which thread ends it |
 //! | names | files' names, each sent once |
 //! | scope | which threads are recorded |
+//! | cpu | how long a thread has been on CPUs |
 //! | walk | user stacks along unwind tables |
 //! | lookup | what covers an address: its range of code, its row |
 //! | intern | sends each distinct stack once |
-//! | stack | the stacks of an event: walked, and copied where the walk ends early |
-//! | arch | what depends on the processor: registers, system calls, exceptions |
-//! | kernel | every kernel struct field that is read |
+//! | stack, copy | the stacks of an event: walked, and copied where the walk ends early |
+//! | arch | what depends on the processor: registers, system calls, page tables |
+//! | kernel, read | every kernel struct field that is read |
 //! | emit | the only place that submits a record or counts a loss |
-//! | maps | every map and the configuration |
+//! | maps | the maps of several files, and the configuration |
 #![no_std]
 #![no_main]
 // `swap` of core's atomics; this target lacks it because its first version has no compare-and-exchange.
@@ -22,6 +23,8 @@
 
 mod arch;
 mod block;
+mod copy;
+mod cpu;
 mod emit;
 mod fault;
 mod intern;
@@ -30,6 +33,7 @@ mod lookup;
 mod maps;
 mod names;
 mod preempt;
+mod read;
 mod sample;
 mod scope;
 mod stack;

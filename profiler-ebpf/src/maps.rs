@@ -1,4 +1,4 @@
-//! Every map and the configuration that user space sets before the programs are loaded.
+//! The maps of several files, and the configuration that user space sets before the programs are loaded.
 
 use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::macros::map;
@@ -12,11 +12,6 @@ use profiler_common::scope::{ThreadState, Wanted};
 use profiler_common::space::CodeRange;
 use profiler_common::switch::Asleep;
 use profiler_common::unwind::{PageRows, Row};
-
-use crate::fault::KnownVmas;
-use crate::names::NAMED_PLACES;
-use crate::wait::{SITES_PLACES, Site};
-use crate::walk::{WALKS_PER_CPU, Walk};
 
 /// Task events: small, in a separate ring, so that no burst of samples drops a birth.
 #[map]
@@ -58,10 +53,6 @@ pub static ASLEEP: PerCpuArray<Asleep> = PerCpuArray::with_max_entries(1, 0);
 #[map]
 pub static LOSSES: PerCpuArray<u64> = PerCpuArray::with_max_entries(LOSS_COUNT as u32, 0);
 
-/// The walks under way on this CPU.
-#[map]
-pub static WALKS: PerCpuArray<Walk> = PerCpuArray::with_max_entries(WALKS_PER_CPU, 0);
-
 /// Walks that each CPU remembers: [`profiler_common::last_walk`]. User space sets the size.
 #[map]
 pub static LAST_WALKS: Array<LastWalk> = Array::with_max_entries(profiler_common::last_walk::LAST_WALKS, 0);
@@ -70,21 +61,9 @@ pub static LAST_WALKS: Array<LastWalk> = Array::with_max_entries(profiler_common
 #[map]
 pub static PIECES: Array<Piece> = Array::with_max_entries(1, 0);
 
-/// Mappings in which faults occurred recently, by CPU. User space sets the size.
-#[map]
-pub static KNOWN_VMAS: Array<KnownVmas> = Array::with_max_entries(1, 0);
-
 /// Keys of stacks that were sent: [`crate::intern`].
 #[map]
 pub static SENT: Array<u64> = Array::with_max_entries(profiler_common::sent::PLACES, 0);
-
-/// Keys of file names that were sent: [`crate::names`].
-#[map]
-pub static NAMED: Array<u64> = Array::with_max_entries(NAMED_PLACES, 0);
-
-/// Stacks of waits that were walked: [`crate::wait`].
-#[map]
-pub static SITES: PerCpuArray<Site> = PerCpuArray::with_max_entries(SITES_PLACES, 0);
 
 /// Requests under way, by address.
 #[map]
@@ -116,7 +95,7 @@ pub static PAGES: Array<PageRows> = Array::with_max_entries(1 << 16, BPF_F_MMAPA
 pub static ROWS: Array<Row> = Array::with_max_entries(1 << 20, BPF_F_MMAPABLE);
 
 /// Its name carries [`profiler_common::ABI_VERSION`].
-#[unsafe(export_name = "NGMI_ABI_13")]
+#[unsafe(export_name = "NGMI_ABI_14")]
 static ABI: u32 = profiler_common::ABI_VERSION;
 
 #[unsafe(no_mangle)]

@@ -4,18 +4,26 @@
 //! its number at once. So records refer to a key of file and path together.
 
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::Array;
 use profiler_common::stack::mix;
 use profiler_common::switch::{FileNameHead, NAMES_LEN, OpenFile};
 use profiler_common::{Loss, RecordKind};
 
 use crate::emit::{self, At, lose};
 use crate::kernel::{DEPTH, Dentry, Task, has_name};
-use crate::maps::{NAMED, WALKS, volatile};
-use crate::walk;
+use crate::maps::volatile;
+use crate::walk::{self, WALKS};
 
 /// `NAME_MAX` and the NUL.
 const NAME: usize = 256;
 const HEAD: usize = size_of::<FileNameHead>();
+/// Capacity of the table of names that were sent, a power of two.
+const NAMED_PLACES: u32 = 1 << 15;
+
+/// Keys of file names that were sent.
+#[map]
+static NAMED: Array<u64> = Array::with_max_entries(NAMED_PLACES, 0);
 
 /// Stores the key of the file's current name, and sends the name if it was not sent before.
 #[inline(always)]
@@ -60,9 +68,6 @@ pub fn tell_open(task: Task, descriptor: u64, at: At) -> Option<OpenFile> {
     tell(&mut file, Some(name), at);
     Some(file)
 }
-
-/// Capacity of the table of names that were sent, a power of two.
-pub const NAMED_PLACES: u32 = 1 << 15;
 
 /// Sends the name of a file, whose directory entry is at `name`, in a record that is built in the frames of the walk of this number. 0: the ring
 /// was full.

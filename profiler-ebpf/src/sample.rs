@@ -7,7 +7,7 @@ use profiler_common::{Loss, RecordKind};
 
 use crate::emit::{self, lose, now};
 use crate::kernel::Task;
-use crate::{scope, stack, switch};
+use crate::{cpu, scope, stack};
 
 /// Runs on each CPU at the sampling rate, whatever thread is running.
 #[perf_event]
@@ -22,7 +22,7 @@ pub fn sample(ctx: PerfEventContext) -> u32 {
         return 0;
     }
     // SAFETY: as above.
-    let (total, reported) = unsafe { (switch::on_cpu_time(state, at.time), (*state).reported) };
+    let (total, reported) = unsafe { (cpu::on_cpu_time(state, at.time), (*state).reported) };
     let place = stack::place(&ctx, task);
     // SAFETY: as above.
     let captured = stack::stacks(&ctx, task, at, unsafe { (*state).space }, &place, stack::Copies::Whole);

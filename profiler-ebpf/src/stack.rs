@@ -1,26 +1,23 @@
 //! The stacks of an event: kernel frames, the user stack as far as the walker gets, and a bounded copy of the rest.
 
-use core::ffi::c_void;
-
 use aya_ebpf::EbpfContext;
 use aya_ebpf::bindings::pt_regs;
-use aya_ebpf::helpers::generated::bpf_probe_read_user;
 use aya_ebpf::programs::PerfEventContext;
 use profiler_common::Loss;
 use profiler_common::fault::error_code;
 pub use profiler_common::stack::Stacks as Record;
 use profiler_common::stack::{
-    FLAG_CALLER, FLAG_CHECK, FLAG_IN_KERNEL, FLAG_STACK_CUT, FLAG_STACK_STOPPED, FLAG_STACK_UNREADABLE, FLAG_USER_REGS,
-    FLAG_WALK_COMPLETE, STACK_CLASSES, UserRegs,
+    FLAG_CALLER, FLAG_CHECK, FLAG_IN_KERNEL, FLAG_STACK_CUT, FLAG_USER_REGS, FLAG_WALK_COMPLETE, STACK_CLASSES,
+    UserRegs,
 };
 use profiler_common::unwind::WalkEnd;
 
+use crate::copy::{self, Captured};
 use crate::emit::{self, At, lose};
 use crate::kernel::Task;
 use crate::maps::{config, volatile};
 use crate::{arch, intern, walk};
 
-const PAGE: u64 = 4096;
 /// A stack's top is plausible if it is at most this far away: the largest stack size in common use.
 const STACK_REACH: u64 = 64 << 20;
 /// Bytes beyond a known top that the outermost frame's rule may still need: the return address and the argument count.
@@ -43,14 +40,6 @@ pub enum Copies {
     Whole,
     /// The same, but less the fuller the ring is: such events occur in bursts.
     GiveWay,
-}
-
-/// The stacks of an event, and how much of the user stack remains to be copied.
-pub struct Captured {
-    /// The stacks as far as they were walked.
-    pub stacks: Record,
-    /// Bytes to copy from the registers' stack pointer upward.
-    pub want: u64,
 }
 
 /// The registers and mode of the current task at a perf event.
@@ -211,7 +200,7 @@ fn limit(copies: Copies) -> Option<u64> {
 fn is_readable(address: u64) -> bool {
     let mut word = 0_u64;
     // SAFETY: a word's size.
-    unsafe { read((&raw mut word).cast(), 8, address) }
+    unsafe { copy::read((&raw mut word).cast(), 8, address) }
 }
 
 /// The latest possible end of the stack that contains `sp`: the place of `argc` for the main thread; the thread control
@@ -229,63 +218,4 @@ fn top(task: Task, sp: u64) -> Option<u64> {
 #[inline(always)]
 fn within_reach(sp: u64, top: u64) -> bool {
     top.wrapping_sub(sp) < STACK_REACH
-}
-
-/// Copies at most `want` bytes of the user stack and returns how many, with the flags that give the reason for fewer.
-///
-/// # Safety
-/// `to` must be writable.
-#[inline(always)]
-pub unsafe fn copy<const N: usize>(to: *mut [u8; N], sp: u64, want: u64) -> (u32, u32) {
-    // Clamped where the verifier sees it: the caller may have compared a copy of the number.
-    let want = volatile(&want).min(N as u64);
-    if want == 0 {
-        return (0, 0);
-    }
-    // SAFETY: `want` is at most the buffer's size.
-    if unsafe { read(to.cast(), want, sp) } {
-        return (want as u32, 0);
-    }
-    // SAFETY: as above.
-    let copied = unsafe { copy_pages(to, sp, want) };
-    (
-        copied,
-        if copied == 0 {
-            FLAG_STACK_UNREADABLE
-        } else {
-            FLAG_STACK_STOPPED
-        },
-    )
-}
-
-/// Copies page by page up to the first one that can't be read: a read of many pages is all or nothing.
-///
-/// # Safety
-/// `to` must be writable.
-#[inline(always)]
-unsafe fn copy_pages<const N: usize>(to: *mut [u8; N], sp: u64, want: u64) -> u32 {
-    let to = to.cast::<u8>();
-    let first = PAGE - (sp & (PAGE - 1));
-    // SAFETY: a page is at most the buffer's size.
-    if !unsafe { read(to, first, sp) } {
-        return 0;
-    }
-    let mut copied = first;
-    for _ in 1..N as u64 / PAGE {
-        let room = N as u64 - PAGE;
-        // SAFETY: the offset leaves space for a page.
-        if copied >= want || copied > room || !unsafe { read(to.add(copied.min(room) as usize), PAGE, sp + copied) } {
-            break;
-        }
-        copied += PAGE;
-    }
-    copied.min(want) as u32
-}
-
-/// # Safety
-/// `to` must have space for `len` bytes.
-#[inline(always)]
-unsafe fn read(to: *mut u8, len: u64, from: u64) -> bool {
-    // SAFETY: by this function's own condition; the helper refuses user addresses that can't be read.
-    unsafe { bpf_probe_read_user(to.cast(), len as u32, from as *const c_void) == 0 }
 }

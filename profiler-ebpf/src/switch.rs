@@ -6,6 +6,7 @@ use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::scope::{HIDES_ALWAYS, ThreadState};
 
+use crate::cpu::{add_unseen, run, seems_out};
 use crate::emit::now;
 use crate::kernel::Task;
 use crate::maps::{SWITCHED_IN, config};
@@ -55,12 +56,6 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-/// When the running thread was switched in on this CPU; 0: it already ran when the programs were attached.
-#[inline(always)]
-pub fn switched_in() -> u64 {
-    SWITCHED_IN.get(0).copied().unwrap_or(0)
-}
-
 /// Adds the time that the thread, which is switched out, ran: since this CPU switched it in at `from`, or, where that was not shown, by the kernel's own count.
 ///
 /// # Safety
@@ -91,61 +86,4 @@ unsafe fn add_last_run(state: *mut ThreadState, from: u64, time: u64) {
             (*state).waits.seen = 1;
         }
     }
-}
-
-/// The part of a run from `from` to `time` that counts.
-///
-/// # Safety
-/// `state` must be an entry of the threads.
-#[inline(always)]
-unsafe fn run(state: *const ThreadState, from: u64, time: u64) -> u64 {
-    // SAFETY: by this function's own condition.
-    let since = unsafe { scope::since(state) };
-    time.min(scope::end()).saturating_sub(from.max(since))
-}
-
-/// Adds the kernel's count of the thread's time since the last switch-out that was shown.
-///
-/// # Safety
-/// `state` must be the entry of `task`, which is switched in or out here.
-#[inline(always)]
-pub unsafe fn add_unseen(state: *mut ThreadState, task: Task) {
-    // SAFETY: by this function's own condition.
-    unsafe {
-        let counted = task.sum_exec_runtime();
-        (*state).total += counted.saturating_sub((*state).counted);
-        (*state).counted = counted;
-    }
-}
-
-/// Whether the thread seems to wait, although it runs: its switch-in was not shown.
-///
-/// # Safety
-/// `state` must be the current thread's entry.
-#[inline(always)]
-unsafe fn seems_out(state: *const ThreadState) -> bool {
-    // SAFETY: by this function's own condition.
-    config!(waits) != 0 && unsafe { (*state).waits.now.out } != 0
-}
-
-/// The current thread's time on CPUs since its recording began, as far as its switches were shown.
-///
-/// # Safety
-/// `state` must be the current thread's entry.
-#[inline(always)]
-pub unsafe fn on_cpu_time(state: *const ThreadState, time: u64) -> u64 {
-    let from = switched_in();
-    // SAFETY: by this function's own condition.
-    unsafe {
-        if seems_out(state) {
-            return (*state).total;
-        }
-        (*state).total + run(state, from, time)
-    }
-}
-
-/// Whether this CPU has seen a switch since the programs were attached.
-#[inline(always)]
-pub fn is_watched() -> bool {
-    switched_in() != 0
 }

@@ -16,7 +16,7 @@ use crate::emit::{At, now, task_event};
 use crate::kernel::{Binprm, Task};
 use crate::maps::config;
 use crate::preempt::Held;
-use crate::{fault, scope, switch, wait};
+use crate::{cpu, fault, scope, wait};
 
 /// `CLONE_VM` of include/uapi/linux/sched.h: the child has the creator's address space.
 const CLONE_VM: u64 = 0x100;
@@ -114,7 +114,7 @@ pub fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "sched_process_exit")]
 pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
     let _held = Held::new();
-    if switch::is_watched() {
+    if cpu::is_watched() {
         return 0;
     }
     let task = Task::new(ctx.arg::<*const c_void>(0));
@@ -130,7 +130,7 @@ pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
 fn end_here(task: Task, state: *mut ThreadState) {
     let time = now();
     // SAFETY: the current thread's own entry.
-    let unreported = unsafe { switch::on_cpu_time(state, time).saturating_sub((*state).reported) };
+    let unreported = unsafe { cpu::on_cpu_time(state, time).saturating_sub((*state).reported) };
     ended(task, state, time, unreported);
 }
 

@@ -6,6 +6,7 @@
 
 mod asleep;
 mod missed;
+mod sites;
 mod waking;
 
 use core::ffi::c_void;
@@ -14,7 +15,6 @@ use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::generated::bpf_probe_read_user_str;
 use profiler_common::config::{CALL_WORDS, CallSet};
 use profiler_common::scope::ThreadState;
-use profiler_common::stack::mix;
 use profiler_common::switch::{
     CALL_I386, CallPath, PATH_LEN, StackAheadHead, ThreadWaits, WAIT_BIRTH, WAIT_BY_INTERRUPT, WAIT_HAS_FILE,
     WAIT_IN_CALL, WAIT_IN_FAULT, WAIT_IO, WAIT_LIKE_EARLIER, WAIT_PREEMPTED, WAIT_UNSEEN_START, WAIT_WAKER_UNSURE,
@@ -22,11 +22,13 @@ use profiler_common::switch::{
 };
 use profiler_common::{Loss, RecordKind};
 
+use crate::copy::Captured;
+use crate::cpu;
 use crate::emit::{self, At, lose};
 use crate::kernel::Task;
-use crate::maps::{CONFIG, SITES, config, volatile};
-use crate::stack::{self, Captured, Record};
-use crate::{fault, names, scope, switch};
+use crate::maps::{CONFIG, config, volatile};
+use crate::stack;
+use crate::{fault, names, scope};
 
 /// Time after which one more wait is walked, in ns.
 const REFILL: u64 = 250_000;
@@ -34,17 +36,6 @@ const REFILL: u64 = 250_000;
 const SHORT: u64 = 100_000;
 /// How often aggregated waits are sent, in ns.
 const TOLD_EVERY: u64 = 10_000_000;
-/// Capacity for the stacks of waits on each CPU, a power of two.
-pub const SITES_PLACES: u32 = 1 << 10;
-/// The flags that distinguish the ways of waiting.
-const KIND: u32 = WAIT_PREEMPTED | WAIT_IO | WAIT_IN_FAULT | WAIT_IN_CALL;
-
-/// The stacks of a wait that was walked.
-#[derive(Clone, Copy)]
-pub struct Site {
-    hash: u64,
-    stacks: Record,
-}
 
 /// Begins the wait of a new thread for its first CPU.
 ///
@@ -95,12 +86,12 @@ pub unsafe fn switched_out(ctx: &impl EbpfContext, state: *mut ThreadState, task
             task.arguments(call, &raw mut (*now).arguments);
         }
         let place = stack::place_in_kernel(task);
-        let site = site_of((*state).space, at.tid, &place, &(*waits).now);
+        let site = sites::site_of((*state).space, at.tid, &place, &(*waits).now);
         if may_look(waits, at.time) {
             look(ctx, state, task, at, &place);
-        } else if !like_earlier(waits, site) {
+        } else if !sites::like_earlier(waits, site) {
             look(ctx, state, task, at, &place);
-            remember(site, &(*waits).stacks);
+            sites::remember(site, &(*waits).stacks);
         }
     }
 }
@@ -212,48 +203,6 @@ pub unsafe extern "C" fn send_stack_ahead(state: *const ThreadState, time: u64) 
     }
 }
 
-/// What waits with the same stack have in common, as far as registers show.
-#[inline(always)]
-fn site_of(space: u64, tid: u32, place: &stack::Place, wait: &WaitBody) -> u64 {
-    let regs = &place.regs;
-    let mut hash = mix(space ^ u64::from(tid) << 32, regs.ip);
-    hash = mix(hash ^ regs.sp, regs.fp);
-    mix(
-        hash,
-        u64::from(wait.call) << 32 | u64::from(wait.flags & KIND) << 16 | u64::from(wait.state),
-    ) | 1
-}
-
-/// Takes the stacks of an earlier wait at the same site; false: there was none recently.
-///
-/// # Safety
-/// `waits` must be the current thread's.
-#[inline(always)]
-unsafe fn like_earlier(waits: *mut ThreadWaits, hash: u64) -> bool {
-    let Some(site) = SITES.get_ptr(hash as u32 & (SITES_PLACES - 1)) else {
-        return false;
-    };
-    // SAFETY: this CPU's own, and by this function's own condition.
-    unsafe {
-        if (*site).hash != hash {
-            return false;
-        }
-        (*waits).stacks = (*site).stacks;
-        (*waits).now.flags |= WAIT_LIKE_EARLIER;
-    }
-    true
-}
-
-#[inline(always)]
-fn remember(hash: u64, stacks: &Record) {
-    if let Some(site) = SITES.get_ptr_mut(hash as u32 & (SITES_PLACES - 1)) {
-        // SAFETY: this CPU's own, and the scheduler's program does not interrupt itself.
-        unsafe {
-            *site = Site { hash, stacks: *stacks };
-        }
-    }
-}
-
 /// Ends the wait of a recorded thread that is about to run.
 ///
 /// # Safety
@@ -268,7 +217,7 @@ pub unsafe fn switched_in(state: *mut ThreadState, task: Task, at: At) {
         if (*now).out == 0 {
             if (*waits).seen != 0 {
                 missed::at_switch_in(waits);
-                switch::add_unseen(state, task);
+                cpu::add_unseen(state, task);
                 (*waits).waker.time = 0;
                 return;
             }
@@ -328,7 +277,7 @@ unsafe fn is_summed_up(waits: *const ThreadWaits, time: u64) -> bool {
         if !too_short && ((*now).flags & WAIT_LIKE_EARLIER == 0 || (*now).off >= SHORT) {
             return false;
         }
-        let same = (*now).flags & KIND == (*merged).flags & KIND
+        let same = (*now).flags & sites::KIND == (*merged).flags & sites::KIND
             && (*now).call == (*merged).call
             && (*now).flags & WAIT_HAS_FILE == (*merged).flags & WAIT_HAS_FILE
             && ((*now).flags & WAIT_HAS_FILE == 0 || (*now).file.name == (*merged).file.name)

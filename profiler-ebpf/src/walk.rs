@@ -13,6 +13,8 @@ use core::hint::black_box;
 use core::intrinsics::{AtomicOrdering, atomic_xadd, atomic_xchg};
 
 use aya_ebpf::helpers::generated::{bpf_get_smp_processor_id, bpf_loop};
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::PerCpuArray;
 use profiler_common::known_ranges::KnownRanges;
 use profiler_common::last_walk::{LAST_FRAMES, LastFrame, OPAQUE, within};
 use profiler_common::memory::Block;
@@ -22,11 +24,15 @@ use profiler_common::unwind::WalkEnd;
 
 use self::caller::{GOES_ON, Next, caller};
 use crate::lookup;
-use crate::maps::{SPACES, SPACES_CHANGED, WALKS, config, volatile};
+use crate::maps::{SPACES, SPACES_CHANGED, config, volatile};
 
 /// Walks that may be under way on one CPU: of a thread, of one that preempted it, of an interrupt, of a non-maskable
 /// interrupt.
 pub const WALKS_PER_CPU: u32 = 4;
+
+/// The walks under way on this CPU.
+#[map]
+pub static WALKS: PerCpuArray<Walk> = PerCpuArray::with_max_entries(WALKS_PER_CPU, 0);
 
 /// A walk, and the record built from it.
 #[repr(C)]

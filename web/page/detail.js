@@ -89,7 +89,7 @@ export function factsOf(recording, fault) {
   if (process) facts.push(["process", `${strings[process.name]} (${process.pid})`]);
   const phase = recording.phases[c.fault_phase[fault]];
   if (phase) facts.push(["phase", phase]);
-  if (c.fault_around_count[fault] > 0) facts.push(["pages mapped around", `up to ${c.fault_around_count[fault]}`]);
+  if (c.fault_around_count[fault] > 0) facts.push(["adjacent pages mapped with it", String(c.fault_around_count[fault] - 1)]);
   if (c.fault_pages_read[fault] > 0) facts.push(["pages read", String(c.fault_pages_read[fault])]);
   if (notes.length > 0) facts.push(["notes", notes.join("; ")]);
   return facts;

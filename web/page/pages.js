@@ -8,7 +8,7 @@ export const FATE = { untouched: 0, called: 1, wasted: 2, around: 3, faulted: 4,
 /** Maximum number of pages with a fate: 64 GiB. */
 const MOST_PAGES = 1 << 24;
 /** Indices into a file's `pages`, which has runs of pages by kind. */
-const SET = { faulted: 0, around: 1, maybeAround: 2, readByFaults: 3, readByCalls: 4, wasted: 5 };
+const SET = { faulted: 0, around: 1, readByFaults: 2, readByCalls: 3, wasted: 4 };
 
 /** By page of a file: its fate in the whole recording. */
 export function fatesOf(recording, file, list) {
@@ -25,7 +25,6 @@ export function fatesOf(recording, file, list) {
   mark(SET.readByCalls, FATE.called);
   mark(SET.wasted, FATE.wasted);
   mark(SET.around, FATE.around);
-  mark(SET.maybeAround, FATE.around);
   mark(SET.faulted, FATE.faulted);
   const dirties = recording.classes.map((name) => name === "file-cow" || name === "shared-dirty");
   for (const fault of list) {

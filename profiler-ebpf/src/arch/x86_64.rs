@@ -1,6 +1,6 @@
 //! x86-64: the registers in `struct pt_regs`, and system calls by the tables of 64-bit programs, i386 and x32.
 
-mod exception;
+pub mod table;
 
 use aya_ebpf::bindings::pt_regs;
 use profiler_common::stack::UserRegs;

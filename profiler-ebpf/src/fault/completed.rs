@@ -57,11 +57,7 @@ fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
         // Where only faults that waited for a disk are wanted, most are left out: neither mapping nor registers are looked up for those.
         let is_left_out = config!(faults) == FAULTS_MAJOR && !is_major(&(*fault).body) && (*fault).out_since == 0;
         let is_described = (*fault).body.flags & FAULT_HAS_VMA != 0; // by tier 1
-        if !is_left_out
-            && !is_described
-            && config!(find_vma) != 0
-            && !known::recall(task, at.pid, &raw mut (*fault).body)
-        {
+        if !is_left_out && !is_described && config!(find_vma) != 0 && !known::recall(task, at.pid, fault) {
             let mut nothing = 0_u64;
             let found = bpf_find_vma(
                 task.as_ptr(),
@@ -100,10 +96,11 @@ unsafe extern "C" fn describe(_: *mut c_void, vma: *const c_void, _: *mut c_void
     };
     // SAFETY: the current thread's own entry, and a mapping that the helper found.
     unsafe {
-        let fault = &raw mut (*state).faults.inner.body;
+        let fault = &raw mut (*state).faults.inner;
         let vma = VmaStruct::new(vma);
-        (*fault).flags |= vma.describe((*fault).address, &raw mut (*fault).vma);
-        known::learn(task, (*state).pid, vma, fault);
+        (*fault).body.flags |= vma.describe((*fault).body.address, &raw mut (*fault).body.vma);
+        (*fault).range = vma.range().into();
+        known::learn(task, (*state).pid, vma, &raw const (*fault).body);
     }
     0
 }

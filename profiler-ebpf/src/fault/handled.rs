@@ -13,7 +13,7 @@ use super::{STARTED, add_wait, begin, complete, current_fault, current_faults, s
 use crate::emit::now;
 use crate::kernel::{Task, VmaStruct};
 use crate::preempt::Held;
-use crate::{scope, stack, switch};
+use crate::{cpu, scope, stack};
 
 /// `handle_mm_fault(struct vm_area_struct *vma, unsigned long address, unsigned int flags, struct pt_regs *regs)`: an
 /// attempt begins. Everything is read here, because the mapping may be gone at the end.
@@ -61,8 +61,10 @@ fn entered(ctx: &FEntryContext) -> i32 {
         }
         if (*fault).body.flags & FAULT_HAS_VMA == 0 {
             (*fault).body.flags |= vma.describe(address, &raw mut (*fault).body.vma);
+            (*fault).range = vma.range().into();
             if vma.is_of_another(Task::current()) {
                 (*fault).body.flags |= FAULT_REMOTE;
+                (*fault).mm = vma.mm_address();
             }
         }
         (*fault).body.asked |= flags;
@@ -126,7 +128,7 @@ fn left(ctx: &FExitContext) -> i32 {
         (*fault).body.flags &= !FAULT_INSIDE;
         (*fault).body.returned |= result;
         if (*fault).out_since != 0 {
-            add_wait(fault, switch::switched_in());
+            add_wait(fault, cpu::switched_in());
         }
         if result & returned::RETRY != 0 {
             (*fault).body.retries += 1;

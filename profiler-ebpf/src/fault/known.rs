@@ -6,12 +6,14 @@
 //! is still part of an address space. Odd counts in 6.13 and later mean that a change is under way.
 
 use aya_ebpf::helpers::generated::{bpf_get_smp_processor_id, bpf_probe_read_kernel};
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::Array;
 use core::ffi::c_void;
 use profiler_common::config::MISSING;
-use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, FaultBody};
+use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, FaultBody, Pending};
 
 use crate::kernel::{RememberedVma, Task, VmaBytes, VmaStruct};
-use crate::maps::{KNOWN_VMAS, config};
+use crate::maps::config;
 
 /// Mappings in one set.
 const WAYS: usize = 4;
@@ -21,9 +23,13 @@ const SMALL: u32 = 20;
 /// The same for larger mappings, 32 MiB: otherwise a browser's library alone would take a hundred entries.
 const LARGE: u32 = 25;
 
+/// Mappings in which faults occurred recently, by CPU. User space sets the size.
+#[map]
+static KNOWN_VMAS: Array<KnownVmas> = Array::with_max_entries(1, 0);
+
 /// The mappings that a CPU remembers.
 #[repr(C)]
-pub struct KnownVmas {
+struct KnownVmas {
     sets: [[KnownVma; WAYS]; SETS],
     /// The entry that the next mapping takes.
     next: u64,
@@ -64,14 +70,15 @@ struct KnownVma {
 /// Fills in the mapping of a fault of the current task, if it is known.
 ///
 /// # Safety
-/// `fault` must be the current thread's.
+/// `pending` must be the current thread's.
 #[inline(always)]
-pub unsafe fn recall(task: Task, pid: u32, fault: *mut FaultBody) -> bool {
+pub unsafe fn recall(task: Task, pid: u32, pending: *mut Pending) -> bool {
     let Some(space) = Space::of(task) else { return false };
     let Some(known) = of_this_cpu() else { return false };
     // SAFETY: by this function's own condition, and this CPU's memory: the program can't be preempted, and one that interrupts it
     // counts no fault.
     unsafe {
+        let fault = &raw mut (*pending).body;
         let address = (*fault).address;
         for number in 0..2 * WAYS {
             let bits = if number < WAYS { SMALL } else { LARGE };
@@ -90,6 +97,7 @@ pub unsafe fn recall(task: Task, pid: u32, fault: *mut FaultBody) -> bool {
                 (*one).changes = space.changes;
             }
             (*fault).flags |= (*one).flags;
+            (*pending).range = [(*one).start, (*one).end];
             let vma = &raw mut (*fault).vma;
             (*vma).flags = (*one).vm_flags;
             if (*one).flags & FAULT_HAS_FILE != 0 {

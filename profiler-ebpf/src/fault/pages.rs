@@ -1,4 +1,4 @@
-//! Pages that were read into the page cache and mapped around a fault meanwhile, and waits for memory.
+//! Pages that were read into the page cache during a fault, and waits for memory.
 
 use core::ffi::c_void;
 
@@ -65,20 +65,6 @@ pub unsafe fn tell(faults: *mut ThreadFaults, at: At) {
         emit::pages_read(at, |record: *mut PagesRead| (*record).run = (*faults).run);
         (*faults).run.count = 0;
     }
-}
-
-/// `mm_filemap_map_pages(struct address_space *mapping, pgoff_t start_pgoff, pgoff_t end_pgoff)`
-#[btf_tracepoint(function = "mm_filemap_map_pages")]
-pub fn mm_filemap_map_pages(ctx: BtfTracePointContext) -> i32 {
-    let _held = Held::new();
-    let Some(fault) = current_fault() else { return 0 };
-    let (first, last) = (ctx.arg::<u64>(1), ctx.arg::<u64>(2));
-    // SAFETY: the current thread's own entry.
-    unsafe {
-        (*fault).body.around_first = first;
-        (*fault).body.around = last.wrapping_sub(first).wrapping_add(1) as u32;
-    }
-    0
 }
 
 macro_rules! waits_for_memory {

@@ -2,8 +2,9 @@
 
 use core::ffi::c_void;
 
-use super::{Dentry, Inode, fields, load, probe};
+use super::{Dentry, Inode, fields};
 use crate::maps::config;
+use crate::read::{load, probe};
 
 /// The lowest bits of `page.mapping`: anonymous memory, or not a file's.
 const NO_FILE: u64 = 3;

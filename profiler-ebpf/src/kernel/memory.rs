@@ -6,8 +6,9 @@ use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
 use profiler_common::config::MISSING;
 use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, ReadRun, Vma};
 
-use super::{Task, load, probe};
+use super::Task;
 use crate::maps::config;
+use crate::read::{load, probe};
 
 /// Bit of `vm_refcnt` that a writer sets: the rest counts the address space, if it contains the mapping, and readers (`VMA_LOCK_OFFSET`).
 const REFCNT_WRITER: u32 = 1 << 30;
@@ -65,6 +66,12 @@ impl Mm {
     pub fn arguments(self) -> Option<(u64, u64)> {
         Some((load(self.0, config!(mm_arg_start))?, load(self.0, config!(mm_arg_end))?))
     }
+}
+
+/// The top page table of the address space whose `mm_struct` is at `mm`.
+#[inline(always)]
+pub fn top_table(mm: u64) -> Option<u64> {
+    probe(mm, config!(mm_pgd))
 }
 
 impl VmaStruct {
@@ -137,6 +144,12 @@ impl VmaStruct {
     #[inline(always)]
     pub fn last_change(self) -> Option<u32> {
         load(self.0, config!(vma_lock_seq))
+    }
+
+    /// Address of its `mm_struct`.
+    #[inline(always)]
+    pub fn mm_address(self) -> u64 {
+        load::<*const c_void>(self.0, config!(vma_mm)).map_or(0, |mm| mm as u64)
     }
 
     /// Whether the mapping is not in the task's own address space.

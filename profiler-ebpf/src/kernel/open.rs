@@ -5,8 +5,9 @@ use core::ffi::c_void;
 use profiler_common::stack::mix;
 use profiler_common::switch::OpenFile;
 
-use super::{Task, load, probe};
+use super::Task;
 use crate::maps::config;
+use crate::read::{load, probe};
 
 /// `S_IFMT`, and the file types whose names are worth recording.
 const TYPE: u32 = 0o170_000;

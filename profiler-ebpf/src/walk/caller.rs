@@ -9,10 +9,9 @@ use profiler_common::space::{FRAME_POINTERS, TABLE};
 use profiler_common::stack::UserRegs;
 use profiler_common::unwind::{By, Cfa, WalkEnd, step, step_by_frame_pointer};
 
-use super::Walk;
+use super::{WALKS, Walk};
 use crate::arch::ARCH;
 use crate::lookup;
-use crate::maps::WALKS;
 
 /// Frames outward of the leaf that a walk without frame pointers must have seen before it assumes that their chain ended.
 const CHAIN: u32 = 2;

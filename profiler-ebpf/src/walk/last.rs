@@ -12,8 +12,8 @@ use profiler_common::stack::MAX_USER_FRAMES;
 use profiler_common::unwind::WalkEnd;
 
 use super::caller::word;
-use super::{Walk, absorb};
-use crate::maps::{LAST_WALKS as LAST, PIECES, WALKS, volatile};
+use super::{WALKS, Walk, absorb};
+use crate::maps::{LAST_WALKS as LAST, PIECES, volatile};
 
 /// [`Walk::last`]: this walk interrupts another.
 pub const NONE: u32 = u32::MAX;

@@ -25,6 +25,7 @@
 //! ```
 
 pub mod addr;
+pub mod block_pages;
 pub mod event;
 pub mod hash;
 pub mod hex;

@@ -18,13 +18,13 @@ use crate::drain::{snapshot, threads};
 use crate::files::opener::Opener;
 use crate::hooks::attach::{self, Hooks, Nouns};
 use crate::hooks::bounds::Bounds;
-use crate::hooks::btf::{self, Btf, FIND_VMA};
+use crate::hooks::btf::{self, Btf};
 use crate::hooks::disks::{Disks, Flags};
 use crate::hooks::exact_touch::{self, ExactTouch};
 use crate::hooks::hotplug::Cpus;
 use crate::hooks::load::{self, Sizes};
 use crate::hooks::meter::{self, Meter};
-use crate::hooks::{sleepers, waits};
+use crate::hooks::{faults, sleepers, waits};
 use crate::judged::Judged;
 use crate::pass_on;
 use crate::privilege::terms::{Scope, Terms};
@@ -100,8 +100,7 @@ pub(crate) fn begin(
     let walker = load::walker_refused(&types);
     config.walk = u32::from(walker.is_none());
     config.check_walks = u32::from(terms.check_walks);
-    config.faults = terms.faults.mode.number();
-    config.find_vma = u32::from(types.has_function(FIND_VMA));
+    faults::configure(&mut config, terms.faults.mode, &types);
     waits::configure(&mut config, terms.off_cpu, &types);
     file_capabilities::configure(&mut config, &terms)?;
     for (place, pid) in config.exclude_pid.iter_mut().zip(&excluded) {

@@ -52,11 +52,10 @@ pub fn is_exact_touch(recording: &Recording) -> bool {
     hooks.any(|hook| hook.noun == "fault" && hook.hook.starts_with(EXACT_TOUCH) && hook.refused.is_none())
 }
 
-/// Whether page faults or the ranges mapped around them are missing from a recording: lost, or not requested. Their
-/// pages then look untouched.
+/// Whether page faults are missing from a recording: lost, or not requested. Their pages then look untouched.
 pub fn misses_faults(tables: &Tables) -> bool {
     let mut losses = tables.recording.losses.iter();
-    let of_faults = [Loss::FaultRingFull, Loss::FaultNested, Loss::AroundMissed].map(Loss::name);
+    let of_faults = [Loss::FaultRingFull, Loss::FaultNested].map(Loss::name);
     let check = check(tables);
     losses.any(|(loss, count)| *count > 0 && of_faults.contains(&loss.as_str())) || check.lost > 0 || check.filtered > 0
 }
@@ -64,15 +63,6 @@ pub fn misses_faults(tables: &Tables) -> bool {
 /// Whether unused reads are known: every fault is recorded individually.
 pub fn knows_waste(tables: &Tables) -> bool {
     tables.recording.folded_faults.is_empty() && !misses_faults(tables)
-}
-
-/// Whether the kernel maps pages around a fault without reporting which: `mm_filemap_map_pages` is missing or was
-/// refused.
-pub fn hides_around(tables: &Tables) -> bool {
-    let recording = &tables.recording;
-    let mut hooks = recording.hooks.iter();
-    let is_refused = hooks.any(|hook| hook.hook == "tp_btf/mm_filemap_map_pages" && hook.refused.is_some());
-    is_refused && !is_exact_touch(recording)
 }
 
 /// Totals over the fault accounts of all threads that ended.
@@ -241,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn waste_needs_every_fault_and_its_mapped_pages() {
+    fn waste_needs_every_fault() {
         let losing = |loss: Loss| {
             let mut tables = Tables::default();
             tables.recording.losses = vec![(loss.name().to_owned(), 1)];
@@ -249,7 +239,7 @@ mod tests {
         };
         assert!(knows_waste(&Tables::default()));
         assert!(knows_waste(&losing(Loss::ProgramMissed)));
-        for loss in [Loss::FaultRingFull, Loss::FaultNested, Loss::AroundMissed] {
+        for loss in [Loss::FaultRingFull, Loss::FaultNested] {
             assert!(!knows_waste(&losing(loss)), "{}", loss.name());
         }
     }

@@ -11,6 +11,8 @@ use base::event::FileId;
 use base::id;
 use base::named;
 
+pub use super::mapped::Mapped;
+
 id!(
     /// Index into [`super::Tables::files`].
     MappedFileId
@@ -48,9 +50,9 @@ pub struct FaultFact {
     pub waits: FaultWaits,
     /// Attempts after the first; `None` if the tier can't see them.
     pub retries: Option<u32>,
-    /// Pages that fault-around also mapped, as far as they were in memory; `None` if none, or the kernel does not
-    /// report it.
-    pub around: Option<PageRange>,
+    /// The pages of the file that it mapped: those in the page table at its end that were not there at the end of an
+    /// earlier fault. `None`: unknown, or memory without a file.
+    pub mapped: Option<Mapped>,
     /// Pages read into the page cache during the fault.
     pub pages_read: u32,
     /// Whether the kernel had stopped reading around faults in this mapping, after too many misses.
@@ -80,6 +82,12 @@ impl FaultFact {
             FaultClass::Huge => read + HUGE_PAGE,
             _ => read + PAGE,
         }
+    }
+
+    /// The adjacent pages of the file that it mapped, its own among them. `None`: unknown, or only its own.
+    pub fn around(&self) -> Option<PageRange> {
+        let (mapped, place) = (self.mapped?, self.place?);
+        mapped.around(place.offset.0 / PAGE).filter(|range| range.count > 1)
     }
 
     /// Time for ranking slow faults: the latency, or zero if it is unknown.

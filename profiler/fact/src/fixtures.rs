@@ -54,7 +54,7 @@ pub fn fault() -> FaultFact {
         failed: None,
         waits: FaultWaits::default(),
         retries: None,
-        around: None,
+        mapped: None,
         pages_read: 0,
         read_around_off: false,
     }

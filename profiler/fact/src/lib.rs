@@ -3,8 +3,8 @@
 //! This module and its files are the vocabulary: types, and what can be said of one fact or of the tables alone.
 //! `replay` makes facts of events; `reduce` makes fewer of them. Neither needs the other.
 //!
-//! [`FactSource`] has two implementations: the event log (`fact::replay::log`, exact and of any size) and the profile
-//! (`profile::read`, limited by a budget). Facts stream through a [`FactSink`]; what they refer to is in [`Tables`].
+//! [`FactSource`] has three implementations: the event log (`fact::replay::log`, exact and of any size), the profile
+//! (`profile::read`, limited by a budget), and other programs' profiles (`profile::foreign`). Facts stream through a [`FactSink`]; what they refer to is in [`Tables`].
 //!
 //! Counting the page faults of a log without opening the files that it names:
 //!
@@ -43,6 +43,7 @@ pub mod fault;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 mod folded;
+mod mapped;
 mod prune;
 pub mod reasons;
 pub mod reduce;

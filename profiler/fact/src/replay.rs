@@ -8,6 +8,7 @@ pub mod intern;
 mod jit;
 pub mod join;
 pub mod log;
+mod mapped;
 mod marker_file;
 pub mod resolved;
 mod stack_ends;

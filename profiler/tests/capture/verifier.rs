@@ -2,7 +2,7 @@
 
 use profiler::capture::hooks::attach::{self, Nouns};
 use profiler::capture::hooks::btf::{self, Btf};
-use profiler::capture::hooks::faults::FaultMode;
+use profiler::capture::hooks::faults::{self, FaultMode};
 use profiler::capture::hooks::load::{self, Sizes};
 use profiler::capture::hooks::waits::{self, OffCpu};
 use profiler::capture::proc::machine;
@@ -29,8 +29,7 @@ fn every_program_is_far_from_the_verifiers_limit() {
         btf::locate(&types, &mut config);
         (config.walk, config.stack_copy) = (walk, 65536);
         waits::configure(&mut config, OffCpu::default(), &types);
-        config.faults = FaultMode::All.number();
-        config.find_vma = u32::from(types.has_function(btf::FIND_VMA));
+        faults::configure(&mut config, FaultMode::All, &types);
         let ebpf = load::load(&config, Sizes::for_machine(1, 1, 0), &types).unwrap();
         let nouns = Nouns {
             asleep: true,

@@ -186,7 +186,7 @@ pub fn fault(us: u64, class: FaultClass, page: Option<u64>, stack: Option<StackI
         failed: None,
         waits: FaultWaits::default(),
         retries: Some(0),
-        around: None,
+        mapped: None,
         pages_read: 0,
         read_around_off: false,
     }

@@ -3,6 +3,7 @@
 mod waits;
 
 use profiler::addr::{Avma, FileOffset, KernelOffset, Timestamp};
+use profiler::block_pages::BlockPages;
 use profiler::event::{
     At, Attachment, AttachmentKind, Attempts, Cost, End, Event, Fault, FaultFile, FaultVma, FileId, KernelStack,
     Mapping, Module, PagesRead, ProgramCost, ProgramCosts, Sample, Segment, Stacks, TaskExec, TaskExit, TaskNew,
@@ -107,9 +108,9 @@ fn fault() -> impl Strategy<Value = Event<'static>> {
         retries,
     });
     let what = (any::<(u16, u32, u64, Option<u64>)>(), prop::option::of(vma));
-    let pages = any::<(u64, u32, u32, u32)>();
+    let pages = (prop::option::of(block_pages()), any::<u32>(), any::<u32>());
     (at(), what, rarely(waits), rarely(attempts), rarely(pages), stacks()).prop_map(
-        |(at, ((cpu, flags, address, start), vma), waits, attempts, (around_first, around, read, signal), stacks)| {
+        |(at, ((cpu, flags, address, start), vma), waits, attempts, (mapped, read, signal), stacks)| {
             Event::Fault(Fault {
                 at,
                 cpu,
@@ -119,14 +120,18 @@ fn fault() -> impl Strategy<Value = Event<'static>> {
                 vma,
                 waits,
                 attempts,
-                around_first,
-                around,
+                mapped,
                 read,
                 signal,
                 stacks,
             })
         },
     )
+}
+
+fn block_pages() -> impl Strategy<Value = BlockPages> {
+    let runs = prop::collection::vec((0..512_usize, 0..80_usize), 0..5);
+    runs.prop_map(|runs| runs.iter().map(|(first, count)| *first..first + count).collect())
 }
 
 fn pages_read() -> impl Strategy<Value = Event<'static>> {

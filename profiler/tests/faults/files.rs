@@ -73,7 +73,6 @@ fn expect_pages_together(run: &Run) {
     }
     let silent = phase.touches.iter().filter(|touch| touch.faults() == 0).count() as u64;
     if let Some(around) = sum(&rows, |row| row.pages_around) {
-        // A range mapped around a fault may include pages that were mapped before.
         assert!(
             around >= silent,
             "{around} pages mapped around, {silent} touched without a fault"

@@ -30,8 +30,6 @@ struct Kernel {
     pattern: String,
     /// Mapped by any of its processes.
     mapped: u64,
-    /// Mapped pages in folios of several pages.
-    large: u64,
     /// Why the kernel did not map it as requested.
     refused: Option<String>,
 }
@@ -48,14 +46,12 @@ struct Pages {
     file: String,
     faulted_bytes: u64,
     around_bytes: u64,
-    maybe_around_bytes: u64,
     wasted_bytes: Option<u64>,
 }
 
 impl Pages {
-    fn sums(&self) -> ([u64; 3], Option<u64>) {
-        let mapped = [self.faulted_bytes, self.around_bytes, self.maybe_around_bytes];
-        (mapped, self.wasted_bytes)
+    fn sums(&self) -> ([u64; 2], Option<u64>) {
+        ([self.faulted_bytes, self.around_bytes], self.wasted_bytes)
     }
 }
 
@@ -128,21 +124,20 @@ fn is_mapped_unseen(kind: &str) -> bool {
     ["populate", "advised", "locked"].contains(&kind)
 }
 
-/// Asserts that wasted pages were not mapped, and that the mapped pages are within the recording's bounds.
-fn expect_bounds(tier: Tier, folder: &Path, files: &[&str]) -> Vec<Reported> {
+/// Asserts that wasted pages were not mapped, and that the mapped pages are those that the kernel shows.
+fn expect_equal(tier: Tier, folder: &Path, files: &[&str]) -> Vec<Reported> {
     let reported = record(tier, folder, files).unwrap_or_default();
     for one in &reported {
         let Reported { kernel, pages, .. } = one;
         let unmapped = (PAGES - kernel.mapped) * PAGE;
         assert!(pages.wasted_bytes.is_none_or(|wasted| wasted <= unmapped), "{one:?}");
-        assert!(pages.faulted_bytes <= kernel.mapped * PAGE, "{one:?}");
-        // The size of folios that were already in memory is unknown.
-        let is_open_ended = kernel.kind.starts_with("warm") && kernel.large > 0;
-        if tier == Tier::Perf || is_mapped_unseen(&kernel.kind) || is_open_ended || pages.wasted_bytes.is_none() {
-            continue;
+        let mapped = pages.faulted_bytes + pages.around_bytes;
+        // Without `wasted`, faults were lost.
+        if is_mapped_unseen(&kernel.kind) && tier != Tier::Fentry || pages.wasted_bytes.is_none() {
+            assert!(mapped <= kernel.mapped * PAGE, "{one:?}");
+        } else {
+            assert_eq!(mapped, kernel.mapped * PAGE, "{one:?}");
         }
-        let most = pages.faulted_bytes + pages.around_bytes + pages.maybe_around_bytes;
-        assert!(kernel.mapped * PAGE <= most, "{one:?}");
     }
     reported
 }
@@ -161,7 +156,7 @@ fn each_page_touched(tier: Tier) {
         "copied:all",
         "processes:all",
     ];
-    for one in expect_bounds(tier, scratch().path(), &files) {
+    for one in expect_equal(tier, scratch().path(), &files) {
         assert_eq!(one.pages.wasted_bytes.unwrap_or(0), 0, "{one:?}");
         assert!(!one.findings.iter().any(|cause| cause.contains("wasted")), "{one:?}");
     }
@@ -190,7 +185,7 @@ fn part_of_the_file_touched(tier: Tier) {
         "aligned:scattered",
         "random:scattered",
     ];
-    expect_bounds(tier, scratch().path(), &files);
+    expect_equal(tier, scratch().path(), &files);
 }
 
 /// One thread or process maps what another one reads, at the same time.
@@ -203,7 +198,7 @@ fn one_file_in_several_threads_and_processes(tier: Tier) {
         "concurrent:half",
         "concurrent:scattered",
     ];
-    expect_bounds(tier, scratch().path(), &files);
+    expect_equal(tier, scratch().path(), &files);
 }
 
 /// Nothing is read, so nothing can be wasted.
@@ -218,7 +213,7 @@ fn files_in_memory(tier: Tier) {
     let memory = tempfile::Builder::new().prefix("faults-").tempdir_in("/dev/shm");
     let folders = [Some(scratch()), memory.ok()];
     for folder in folders.iter().flatten() {
-        for one in expect_bounds(tier, folder.path(), &files) {
+        for one in expect_equal(tier, folder.path(), &files) {
             assert_eq!(one.pages.wasted_bytes.unwrap_or(0), 0, "{one:?}");
         }
     }
@@ -226,7 +221,7 @@ fn files_in_memory(tier: Tier) {
 
 fn pages_mapped_without_faults(tier: Tier) {
     let files = ["populate:sparse", "locked:sparse", "advised:sparse"];
-    expect_bounds(tier, scratch().path(), &files);
+    expect_equal(tier, scratch().path(), &files);
 }
 
 /// A new file system, mounted until it is dropped.
@@ -280,7 +275,7 @@ fn other_file_systems(tier: Tier) {
     ];
     for kind in ["ext4", "xfs", "btrfs"] {
         if let Some(mounted) = Mounted::in_file(kind) {
-            expect_bounds(tier, &mounted.place, &files);
+            expect_equal(tier, &mounted.place, &files);
         }
     }
 }
@@ -290,7 +285,7 @@ fn huge_pages_of_a_tmpfs(tier: Tier) {
     let Some(mounted) = Mounted::new("tmpfs of huge pages", |_| Some(arguments.to_vec())) else {
         return;
     };
-    for one in expect_bounds(tier, &mounted.place, &["warm:half", "warmhuge:half", "warmhuge:sparse"]) {
+    for one in expect_equal(tier, &mounted.place, &["warm:half", "warmhuge:half", "warmhuge:sparse"]) {
         assert_eq!(one.pages.wasted_bytes.unwrap_or(0), 0, "{one:?}");
     }
 }

@@ -7,7 +7,7 @@ use fixtures::rows::{self, START, module, thread};
 use profiler::addr::{Avma, FileOffset, Svma, Timestamp};
 use profiler::event::{FileId, HookStatus};
 use profiler::fact::FaultAccount;
-use profiler::fact::fault::{Access, Failure, FaultClass, FaultWaits, FilePlace, MappedFile, PageRange};
+use profiler::fact::fault::{Access, Failure, FaultClass, FaultWaits, FilePlace, MappedFile};
 use profiler::fact::fault::{FaultFact, FileSection, FileSymbol, MappedFileId};
 use profiler::fact::{
     FactSink, FactSource, Frame, FrameId, FrameName, Location, Mark, MarkKind, ModuleId, ModuleKind, PagesReadFact,
@@ -140,7 +140,7 @@ pub fn fault(us: u64) -> FaultFact {
             ..FaultWaits::default()
         },
         retries: Some(0),
-        around: None,
+        mapped: None,
         pages_read: 0,
         read_around_off: false,
     }
@@ -261,7 +261,7 @@ pub fn numbered(i: u64) -> FaultFact {
             blocked: Some(us(latency / 5)),
             preempted: Some(us(0)),
         },
-        around: i.is_multiple_of(5).then_some(PageRange { first: 3, count: 16 }),
+        mapped: i.is_multiple_of(5).then(|| "-4+16".parse().unwrap()),
         read_around_off: i.is_multiple_of(500),
         ..fault(3 * i)
     }

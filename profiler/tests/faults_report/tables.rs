@@ -361,7 +361,7 @@ fn pages_are_listed_by_file() {
     made.faults = vec![FaultFact {
         class: FaultClass::FileCow,
         place: place(0, 20),
-        around: Some(range(16, 16)),
+        mapped: "-4+16".parse().ok(),
         retries: Some(1),
         ..fault(0)
     }];

@@ -290,7 +290,7 @@ fn pages_read_for_faults_and_never_touched() {
         failed: None,
         waits: FaultWaits::default(),
         retries: None,
-        around: None,
+        mapped: None,
         pages_read: 0,
         read_around_off: false,
     };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use profiler::addr::{Avma, FileOffset, Timestamp};
-use profiler::fact::fault::{Access, Failure, FaultClass, FaultWaits, FilePlace, PageRange};
+use profiler::fact::fault::{Access, Failure, FaultClass, FaultWaits, FilePlace, Mapped, PageRange};
 use profiler::fact::{FaultFact, MappedFileId, PagesReadFact, StackId, ThreadId};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -43,6 +43,12 @@ fn pages() -> impl Strategy<Value = PageRange> {
     (any::<u64>(), any::<u32>()).prop_map(|(first, count)| PageRange { first, count })
 }
 
+fn mapped() -> impl Strategy<Value = Mapped> {
+    let runs = prop::collection::vec((0..512_usize, 1..80_usize), 0..5);
+    (runs, 0..512_usize)
+        .prop_map(|(runs, own)| Mapped::new(runs.iter().map(|(first, count)| *first..first + count).collect(), own))
+}
+
 fn place(address: u64) -> impl Strategy<Value = Option<FilePlace>> {
     let byte = prop_oneof![Just(None), any::<u64>().prop_map(Some)];
     prop::option::of((0u32..3, any::<u64>(), byte)).prop_map(move |place| {
@@ -58,7 +64,7 @@ fn place(address: u64) -> impl Strategy<Value = Option<FilePlace>> {
 fn fault() -> impl Strategy<Value = FaultFact> {
     let who = (0u32..5, 0..1u64 << 45, prop::option::of(any::<u32>()), duration());
     let flags: [_; 4] = std::array::from_fn(|_| any::<bool>());
-    let counts = (any::<Option<u32>>(), prop::option::of(pages()), any::<u32>());
+    let counts = (any::<Option<u32>>(), prop::option::of(mapped()), any::<u32>());
     let address = any::<u64>().prop_flat_map(|address| (Just(address), place(address)));
     (who, kinds(), address, waits(), flags, counts).prop_map(
         |((thread, time, stack, latency), kinds, (address, place), waits, flags, counts)| {
@@ -79,7 +85,7 @@ fn fault() -> impl Strategy<Value = FaultFact> {
                 failed: kinds.2,
                 waits,
                 retries: counts.0,
-                around: counts.1,
+                mapped: counts.1,
                 pages_read: counts.2,
                 read_around_off,
             }

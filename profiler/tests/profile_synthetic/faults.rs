@@ -38,7 +38,7 @@ pub fn fault(ms: u64, thread: u32, latency: u64) -> FaultFact {
             reclaim: none,
         },
         retries: Some(0),
-        around: Some(PageRange { first: 0, count: 16 }),
+        mapped: "0+16".parse().ok(),
         pages_read: 0,
         read_around_off: false,
     }
@@ -117,7 +117,7 @@ pub fn add(synthetic: &mut Synthetic, evil: &[String]) {
         class: FaultClass::FileCow,
         access: Access::Write,
         place: Some(place(0, 0x8000, 0x8001)),
-        around: None,
+        mapped: None,
         stack: None,
         ..fault(12, 1, 2 * MS)
     };
@@ -127,7 +127,7 @@ pub fn add(synthetic: &mut Synthetic, evil: &[String]) {
         latency: None,
         waits: FaultWaits::default(),
         retries: None,
-        around: None,
+        mapped: None,
         place: None,
         address: Avma(u64::MAX),
         class: FaultClass::Anonymous,

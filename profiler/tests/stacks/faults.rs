@@ -4,6 +4,7 @@ use std::io::Cursor;
 use std::time::Duration;
 
 use profiler::addr::{Avma, FileOffset, Timestamp};
+use profiler::block_pages::BlockPages;
 use profiler::event::read::LogReader;
 use profiler::event::{Attempts, Event, Fault, FaultFile, FaultVma, FileId, Mapping, PagesRead, TaskExit};
 use profiler::fact::fault::{Access, FaultClass, FaultFact, MappedFileId, PagesReadFact};
@@ -273,7 +274,7 @@ proptest! {
                 1 => Event::PagesRead(PagesRead { at, since: Timestamp(address), file, first: offset, count: bits, in_fault: flags & 1 == 0, order: Some(0),
 }),
                 _ => Event::Fault(Fault {
-                    at, address: Avma(address), flags, around: bits, around_first: offset,
+                    at, address: Avma(address), flags, mapped: (bits & 2 == 0).then(|| BlockPages::from_word(offset)),
                     ..fault(500, address, bits, offset, (kind == 2).then_some((file, offset)))
                 }),
             });

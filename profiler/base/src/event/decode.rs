@@ -17,6 +17,7 @@ use super::{
     Stacks, TaskExec, TaskExit, TaskNew, UserStack,
 };
 use crate::addr::{Avma, FileOffset, KernelOffset, Timestamp};
+use crate::block_pages::{BLOCK, BlockPages, MAX_RUNS};
 
 /// State from earlier events of the chunk.
 #[derive(Default)]
@@ -150,7 +151,7 @@ impl Decoder {
         let start = Timestamp(bytes.get_difference(at.time.0)?);
         let present = bytes.byte()?;
         let is = |bit: u8| present >> bit & 1 != 0;
-        if present >> 6 != 0 || is(2) && !is(1) {
+        if present >> 7 != 0 || is(2) && !is(1) {
             return Err(Malformed);
         }
         fault.start = is(0).then_some(start);
@@ -177,8 +178,13 @@ impl Decoder {
             };
         }
         if is(5) {
-            fault.around_first = bytes.get()?;
-            (fault.around, fault.read, fault.signal) = (bytes.get_u32()?, bytes.get_u32()?, bytes.get_u32()?);
+            // The range of pages that versions up to 6 have here does not show which of them were mapped.
+            bytes.get()?;
+            bytes.get_u32()?;
+            (fault.read, fault.signal) = (bytes.get_u32()?, bytes.get_u32()?);
+        }
+        if is(6) {
+            fault.mapped = Some(block(bytes)?);
         }
         fault.stacks = self.stacks(at.pid, bytes)?;
         Ok(fault)
@@ -194,6 +200,21 @@ impl Decoder {
         };
         Ok(End { time, reason, status })
     }
+}
+
+/// Reads what [`super::encode::put_block`] wrote.
+fn block(bytes: &mut Bytes<'_>) -> Result<BlockPages, Malformed> {
+    let mut pages = BlockPages::default();
+    let mut end = 0;
+    for _ in 0..bytes.get_len(MAX_RUNS)? {
+        let start = end + bytes.get_len(BLOCK)?;
+        end = start + bytes.get_len(BLOCK)?;
+        if end > BLOCK {
+            return Err(Malformed);
+        }
+        pages.insert_range(start..end);
+    }
+    Ok(pages)
 }
 
 fn frames<T>(bytes: &mut Bytes<'_>, typed: impl Fn(u64) -> T) -> Result<Vec<T>, Malformed> {

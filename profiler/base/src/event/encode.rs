@@ -14,6 +14,7 @@ use super::{
     TaskNew,
 };
 use crate::addr::KernelOffset;
+use crate::block_pages::BlockPages;
 
 numbered! {
     /// First byte of each event in an Events chunk.
@@ -245,14 +246,15 @@ impl Encoder {
         let waited = [waits.lock, waits.disk, waits.blocked, waits.preempted, waits.reclaim];
         let attempts = &fault.attempts;
         let attempts = [attempts.error_code, attempts.asked, attempts.returned, attempts.retries];
-        let pages = [fault.around, fault.read, fault.signal];
+        let others = [fault.read, fault.signal];
         let parts = [
             fault.start.is_some(),
             fault.vma.is_some(),
             file.is_some(),
             waited != [0; 5],
             attempts != [0; 4],
-            pages != [0; 3] || fault.around_first != 0,
+            others != [0; 2],
+            fault.mapped.is_some(),
         ];
         let present = parts.iter().enumerate().map(|(bit, is)| u8::from(*is) << bit).sum();
         out.push(present);
@@ -276,10 +278,14 @@ impl Encoder {
             }
         }
         if parts[5] {
-            put(out, fault.around_first);
-            for count in pages {
-                put(out, u64::from(count));
+            // Up to version 6, a range of pages.
+            out.extend([0, 0]);
+            for number in others {
+                put(out, u64::from(number));
             }
+        }
+        if let Some(mapped) = fault.mapped {
+            put_block(out, mapped);
         }
         self.stacks(out, fault.at.pid, &fault.stacks)
     }
@@ -327,6 +333,17 @@ fn put_frames(out: &mut Vec<u8>, frames: impl ExactSizeIterator<Item = u64>) {
 /// Start of the stack copy: without valid registers it is unknown, and any value works.
 pub fn copy_start(stacks: &Stacks<'_>) -> u64 {
     if has_registers(stacks.flags) { stacks.regs.sp } else { 0 }
+}
+
+/// Appends the runs of a block's pages: the distance from the one before, and the length.
+fn put_block(out: &mut Vec<u8>, pages: BlockPages) {
+    put(out, pages.runs().count() as u64);
+    let mut end = 0;
+    for run in pages.runs() {
+        put(out, (run.start - end) as u64);
+        put(out, run.len() as u64);
+        end = run.end;
+    }
 }
 
 fn put_file(out: &mut Vec<u8>, file: &FileId) {

@@ -4,6 +4,7 @@ use profiler_common::fault::Waits;
 
 use super::{At, FileId, Stacks};
 use crate::addr::{Avma, FileOffset, Timestamp};
+use crate::block_pages::BlockPages;
 
 /// A page fault of a recorded thread; its [`At::time`] is its end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -25,10 +26,9 @@ pub struct Fault<'a> {
     /// The attempts to handle it, valid with `FAULT_HANDLED`, and the processor's error code, valid
     /// with `FAULT_EXCEPTION`.
     pub attempts: Attempts,
-    /// Index in the file of the first page that fault-around mapped.
-    pub around_first: u64,
-    /// Number of pages in the range that fault-around mapped; those in memory were mapped.
-    pub around: u32,
+    /// Pages of the mapping in the processor's page table at the end of the fault, in the aligned block of pages that
+    /// contains the address. Without `vma`, those of other mappings may be among them. `None`: not read.
+    pub mapped: Option<BlockPages>,
     /// Pages that were read into the page cache during the fault.
     pub read: u32,
     /// Signal that it raised; 0: none.

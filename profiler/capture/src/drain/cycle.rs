@@ -311,8 +311,7 @@ impl Drain {
     pub fn read_losses(&mut self, hooks: &Hooks) {
         self.losses.read(&self.counters);
         self.missed = Missed::read(&hooks.ebpf);
-        self.losses.set(Loss::ProgramMissed, self.missed.others());
-        self.losses.set(Loss::AroundMissed, self.missed.around());
+        self.losses.set(Loss::ProgramMissed, self.missed.count());
         if let Some(log) = &mut self.log {
             log.losses(&mut self.losses);
         }

@@ -6,7 +6,9 @@ mod switch;
 
 use std::borrow::Cow;
 
-use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, FAULT_STARTED, FaultHead, ReadRun};
+use profiler_common::fault::{
+    FAULT_HAS_FILE, FAULT_HAS_MAPPED, FAULT_HAS_VMA, FAULT_STARTED, FaultBody, FaultHead, ReadRun,
+};
 use profiler_common::sample::SampleHead;
 use profiler_common::stack::StackHead;
 use profiler_common::{RecordHeader, fault, task};
@@ -17,6 +19,7 @@ pub use block::request_of;
 pub use switch::{Unseen, file_name, wait_of};
 
 use base::addr::{Avma, FileOffset, KernelOffset, Timestamp};
+use base::block_pages::BlockPages;
 use base::event::{
     At, Attempts, Event, Fault, FaultFile, FaultVma, KernelStack, MAX_ORDER, PagesRead, Sample, TaskExec, TaskExit,
     TaskNew, UserStack,
@@ -206,12 +209,21 @@ fn fault(record: &[u8]) -> Option<Fault<'_>> {
             returned: body.returned,
             retries: body.retries,
         },
-        around_first: body.around_first,
-        around: body.around,
+        mapped: is(FAULT_HAS_MAPPED).then(|| mapped_pages(body)),
         read: body.read,
         signal: body.signal,
         stacks: stacks(&head.stacks, record.get(size_of::<FaultHead>()..)?)?,
     })
+}
+
+/// The pages of the fault's mapping in its block.
+fn mapped_pages(body: &FaultBody) -> BlockPages {
+    let mut pages = BlockPages::from_bits(body.mapped);
+    if body.bounds != [0; 2] {
+        let [first, end] = body.bounds.map(usize::from);
+        pages.keep_range(first..end);
+    }
+    pages
 }
 
 fn pages_read(record: &[u8]) -> Option<PagesRead> {

@@ -5,10 +5,12 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use aya::programs::{BtfTracePoint, FEntry, FExit, PerfEvent, ProgramError};
 use aya::{Btf, Ebpf};
+use profiler_common::config::Config;
 use serde::{Deserialize, Serialize};
 
 use super::ahead;
-use super::arch::EXCEPTIONS;
+use super::arch::{self, EXCEPTIONS};
+use super::btf::{Btf as Types, FIND_VMA};
 use super::hook::{self, hook};
 use super::{perf, preempt};
 use crate::proc::{machine, open_files};
@@ -61,15 +63,24 @@ pub struct Faults {
     pub source: Option<FaultSource>,
 }
 
+/// Configures which faults are recorded, and how the mapping and its pages are found.
+pub fn configure(config: &mut Config, mode: FaultMode, types: &Types) {
+    config.faults = mode.number();
+    config.find_vma = u32::from(types.has_function(FIND_VMA));
+    if let Some((levels, bits)) = arch::page_tables() {
+        (config.table_levels, config.physical_bits) = (levels, bits);
+        config.physical_end = machine::memory_end();
+    }
+}
+
 /// Programs at the entry and the exit of `handle_mm_fault`. The kernel skips a program that was preempted in another
 /// thread on the same CPU; then its twin runs, or, where preemption is common, the kernel's own count of the fault is
 /// used.
 pub const TWINS: [[&str; 2]; 2] = [["fault_entry", "fault_entry_again"], ["fault_exit", "fault_exit_again"]];
 /// Hooks that add details to tiers 1 and 2; each is optional.
-const MORE: [&str; 9] = [
+const MORE: [&str; 8] = [
     "signal_generate",
     "mm_filemap_add_to_page_cache",
-    "mm_filemap_map_pages",
     "mm_vmscan_direct_reclaim_begin",
     "mm_vmscan_direct_reclaim_end",
     "mm_vmscan_memcg_reclaim_begin",

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use base::addr::PAGE;
+
 /// The link text of the first pid namespace (`PROC_PID_INIT_INO` of `include/linux/proc_ns.h`).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
@@ -26,6 +28,26 @@ pub fn possible_cpus() -> u32 {
 pub fn memory() -> u64 {
     let info = nix::sys::sysinfo::sysinfo();
     info.map_or(0, |info| info.ram_total())
+}
+
+/// End of the machine's memory as a physical address, in GiB; 0: unknown.
+pub fn memory_end() -> u32 {
+    memory_end_of(&std::fs::read_to_string("/proc/zoneinfo").unwrap_or_default())
+}
+
+/// A zone has its number of pages, holes included, before its first one (mm/vmstat.c: `zoneinfo_show_print`).
+fn memory_end_of(zones: &str) -> u32 {
+    let (mut spanned, mut end) = (0, 0_u64);
+    for line in zones.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let number = |word: Option<&str>| word.and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+        match words.next() {
+            Some("spanned") => spanned = number(words.next()),
+            Some("start_pfn:") => end = end.max(number(words.next()).saturating_add(spanned)),
+            _ => {}
+        }
+    }
+    u32::try_from(end.saturating_mul(PAGE).div_ceil(1 << 30)).unwrap_or(u32::MAX)
 }
 
 /// Reads a number from a file of /proc/sys; `None`: it is absent or not a number.
@@ -68,6 +90,13 @@ pub fn boot_id() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_ends_with_the_last_zone() {
+        let zones = "Node 0, zone    DMA32\n        spanned  1044480\n  start_pfn:           4096\nNode 0, zone   Normal\n        \
+                     spanned  5505025\n  start_pfn:           1048576\nNode 0, zone  Movable\n        spanned  0\n  start_pfn: 0\n";
+        assert_eq!((memory_end_of(zones), memory_end_of("spanned x\nstart_pfn:")), (26, 0));
+    }
 
     #[test]
     fn versions_are_compared_as_numbers() {

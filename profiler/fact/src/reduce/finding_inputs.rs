@@ -197,7 +197,8 @@ fn wasted(tables: &Tables, pages: &Pages) -> Vec<Wasted> {
     for (id, pages) in pages.files() {
         let Some(file) = names.get(&id) else { continue };
         // Calls may have used what faults read: reads of cached pages, `MAP_POPULATE` and mlock leave no trace.
-        if pages.read_later_by_calls >= pages.wasted().len() {
+        let wasted = pages.wasted().map_or(0, |wasted| wasted.len());
+        if pages.read_later_by_calls >= wasted {
             continue;
         }
         for (read, wasted) in pages.wasted_reads() {

@@ -1,20 +1,19 @@
 //! A page fault in 96 bytes, for keeping millions.
 
+mod outliers;
+
+pub use outliers::Outliers;
+
 use std::cmp::Ordering;
 use std::sync::Arc;
-use std::time::Duration;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::fault::{Access, Failure, FaultClass, FaultFact, FaultWaits, FilePlace, MappedFileId, PageRange};
+use crate::fault::{Access, Failure, FaultClass, FaultFact, FaultWaits, FilePlace, MappedFileId};
 use crate::prune::Visit;
 use crate::{StackId, ThreadId};
-use base::addr::{Avma, FileOffset, Timestamp, ns};
+use base::addr::{Avma, FileOffset, Timestamp};
 
-/// Represents an unknown time.
-const NONE: u32 = u32::MAX;
-/// Flags an index of a time of 2.15 s or more, which is stored separately.
-const LONG: u32 = 1 << 31;
 const FAILURES: [Option<Failure>; 5] = [
     None,
     Some(Failure::Segv),
@@ -29,7 +28,7 @@ const REMOTE: u32 = 1 << 11;
 const READ_AROUND_OFF: u32 = 1 << 12;
 const HAS_PLACE: u32 = 1 << 13;
 const HAS_STACK: u32 = 1 << 14;
-const HAS_AROUND: u32 = 1 << 15;
+const HAS_MAPPED: u32 = 1 << 15;
 const HAS_RETRIES: u32 = 1 << 16;
 
 /// Index of a value in `all`, for compact rows.
@@ -46,7 +45,7 @@ pub fn among<T: Copy, const N: usize>(all: &[T; N], place: u8) -> T {
 /// Number of times: latency and waits, in this order.
 const TIMES: usize = 7;
 
-/// A fault. Read it with the [`LongTimes`] that it was built with.
+/// A fault. Read it with the [`Outliers`] that it was built with.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct PackedFault {
@@ -54,11 +53,13 @@ pub struct PackedFault {
     address: u64,
     offset: u64,
     byte: u64,
-    around_first: u64,
+    /// The mapped pages, if all are within 64; else where they are stored.
+    mapped: u64,
     file: u32,
     thread: u32,
     stack: u32,
-    around_count: u32,
+    /// Distance of the first mapped page from the fault's own; with [`outliers::LONG`], the pages are stored separately.
+    mapped_before: u32,
     pages_read: u32,
     retries: u32,
     times: [u32; TIMES],
@@ -66,61 +67,26 @@ pub struct PackedFault {
     bits: u32,
 }
 
-/// Times of 2.15 s or more: at most seven per fault, so few in a thread's lifetime.
-#[derive(Debug, Clone, Default)]
-pub struct LongTimes(Vec<u64>);
-
-impl LongTimes {
-    /// Bytes of memory used.
-    pub fn bytes(&self) -> usize {
-        self.0.capacity() * size_of::<u64>()
-    }
-
-    fn short(&mut self, time: Option<Duration>) -> u32 {
-        let Some(time) = time else { return NONE };
-        let ns = ns(time);
-        if let Ok(ns @ ..LONG) = u32::try_from(ns) {
-            return ns;
-        }
-        match u32::try_from(self.0.len()) {
-            Ok(place) if place < NONE - LONG => {
-                self.0.push(ns);
-                LONG | place
-            }
-            // Reached only after a century of such faults.
-            _ => LONG - 1,
-        }
-    }
-
-    #[inline]
-    fn time(&self, kept: u32) -> Option<Duration> {
-        match kept {
-            NONE => None,
-            ns @ ..LONG => Some(Duration::from_nanos(u64::from(ns))),
-            long => self.0.get((long - LONG) as usize).copied().map(Duration::from_nanos),
-        }
-    }
-}
-
 impl PackedFault {
     /// Packs a fault.
-    pub fn new(fault: &FaultFact, long: &mut LongTimes) -> Self {
+    pub fn new(fault: &FaultFact, long: &mut Outliers) -> Self {
         let [lock, disk, other_read, blocked, preempted, reclaim] = fault.waits.parts();
         let times = [fault.latency, lock, disk, other_read, blocked, preempted, reclaim];
         let place = fault.place;
+        let (mapped, mapped_before) = fault.mapped.map_or((0, 0), |mapped| long.keep_mapped(mapped));
         Self {
             start: fault.start.0,
             address: fault.address.0,
             offset: place.map_or(0, |place| place.offset.0),
             byte: place.map_or(0, |place| place.byte.0),
-            around_first: fault.around.map_or(0, |around| around.first),
+            mapped,
             file: place.map_or(0, |place| place.file.0),
             thread: fault.thread.0,
             stack: fault.stack.map_or(0, StackId::number),
-            around_count: fault.around.map_or(0, |around| around.count),
+            mapped_before,
             pages_read: fault.pages_read,
             retries: fault.retries.unwrap_or_default(),
-            times: times.map(|time| long.short(time)),
+            times: times.map(|time| long.keep_time(time)),
             bits: bits(fault),
         }
     }
@@ -145,7 +111,7 @@ impl PackedFault {
     }
 
     /// Compares by thread and start; the few that began at the same time are unpacked.
-    pub fn order(&self, other: &Self, long: &LongTimes) -> Ordering {
+    pub fn order(&self, other: &Self, long: &Outliers) -> Ordering {
         let rest = |fault: &Self| {
             let fault = fault.fact(long);
             (fault.latency, fault.address, fault.stack)
@@ -158,7 +124,7 @@ impl PackedFault {
 
     /// The fault as it was passed in. Inlined: a caller that uses one field unpacks only that.
     #[inline]
-    pub fn fact(&self, long: &LongTimes) -> FaultFact {
+    pub fn fact(&self, long: &Outliers) -> FaultFact {
         let time = |number: usize| long.time(self.times[number]);
         let has = |bit: u32| self.bits & bit != 0;
         FaultFact {
@@ -187,10 +153,7 @@ impl PackedFault {
                 reclaim: time(6),
             },
             retries: has(HAS_RETRIES).then_some(self.retries),
-            around: has(HAS_AROUND).then_some(PageRange {
-                first: self.around_first,
-                count: self.around_count,
-            }),
+            mapped: long.mapped(self.mapped, self.mapped_before).filter(|_| has(HAS_MAPPED)),
             pages_read: self.pages_read,
             read_around_off: has(READ_AROUND_OFF),
         }
@@ -206,7 +169,7 @@ fn bits(fault: &FaultFact) -> u32 {
         (fault.read_around_off, READ_AROUND_OFF),
         (fault.place.is_some(), HAS_PLACE),
         (fault.stack.is_some(), HAS_STACK),
-        (fault.around.is_some(), HAS_AROUND),
+        (fault.mapped.is_some(), HAS_MAPPED),
         (fault.retries.is_some(), HAS_RETRIES),
     ];
     let kinds = u32::from(place(&Access::ALL, &fault.access))
@@ -220,12 +183,12 @@ fn bits(fault: &FaultFact) -> u32 {
 #[derive(Debug, Clone, Default)]
 pub struct PackedFaults {
     rows: Vec<PackedFault>,
-    long: Arc<LongTimes>,
+    long: Arc<Outliers>,
 }
 
 impl PackedFaults {
     /// From rows that were built with these times.
-    pub fn new(rows: Vec<PackedFault>, long: Arc<LongTimes>) -> Self {
+    pub fn new(rows: Vec<PackedFault>, long: Arc<Outliers>) -> Self {
         Self { rows, long }
     }
 
@@ -291,7 +254,7 @@ impl Eq for PackedFaults {}
 
 impl FromIterator<FaultFact> for PackedFaults {
     fn from_iter<T: IntoIterator<Item = FaultFact>>(faults: T) -> Self {
-        let mut long = LongTimes::default();
+        let mut long = Outliers::default();
         let rows = faults.into_iter().map(|fault| PackedFault::new(&fault, &mut long));
         let rows = rows.collect();
         Self::new(rows, Arc::new(long))
@@ -302,7 +265,7 @@ impl FromIterator<FaultFact> for PackedFaults {
 #[derive(Debug, Clone, Copy)]
 pub struct PackedRef<'f> {
     row: &'f PackedFault,
-    long: &'f LongTimes,
+    long: &'f Outliers,
 }
 
 impl PackedRef<'_> {
@@ -321,7 +284,11 @@ impl PackedRef<'_> {
 mod tests {
     use proptest::prelude::*;
 
+    use std::time::Duration;
+
+    use super::outliers::{LONG, NONE};
     use super::*;
+    use crate::fault::Mapped;
 
     fn time() -> impl Strategy<Value = Option<Duration>> {
         let ns = prop_oneof![
@@ -340,7 +307,7 @@ mod tests {
             (access, class, failure, flags) in (0..4_usize, 0..12_usize, 0..5_usize, 0..16_u8),
             (file, stack) in any::<(Option<u32>, Option<u32>)>(),
             (retries, pages_read, thread) in any::<(Option<u32>, u32, u32)>(),
-            around in any::<Option<(u64, u32)>>(),
+            mapped in prop::option::of((prop::collection::vec((0..600_usize, 0..80_usize), 0..4), 0..600_usize)),
         ) -> FaultFact {
             FaultFact {
                 start: Timestamp(start),
@@ -368,7 +335,9 @@ mod tests {
                     reclaim: times[6],
                 },
                 retries,
-                around: around.map(|(first, count)| PageRange { first, count }),
+                mapped: mapped.map(|(runs, own)| {
+                    Mapped::new(runs.iter().map(|(first, count)| *first..first + count).collect(), own)
+                }),
                 pages_read,
                 read_around_off: flags & 8 != 0,
             }

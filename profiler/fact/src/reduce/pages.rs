@@ -1,15 +1,10 @@
-//! What happened to each file's pages: read into the page cache, mapped around a fault, faulted in, read but unused.
+//! What happened to each file's pages: read into the page cache, mapped, faulted in, read but unused.
 //!
-//! Pass in every fact in replay order. docs/page-faults.md explains each set, and where it can only be a bound.
+//! Pass in every fact in replay order. docs/page-faults.md explains each set.
 
-mod attempts;
 mod file;
-mod folios;
-mod latest;
 mod set;
 mod spot;
-
-use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
@@ -17,11 +12,6 @@ pub use file::{FaultRead, FilePages};
 pub use set::PageSet;
 pub use spot::{Spot, innermost};
 
-use self::attempts::Attempts;
-use self::folios::Folios;
-use self::latest::Latest;
-
-use crate::account::hides_around;
 use crate::fault::{FaultFact, MappedFileId, PageRange, PagesReadFact};
 use crate::prune::{Visit, visit_keys, visit_stack};
 use crate::{FrameId, Tables, ThreadId};
@@ -38,10 +28,6 @@ const MAX_FILES: usize = 1 << 20;
 const MAX_BYTES: usize = 1 << 29;
 /// Maximum number of reads with known thread and stack.
 const MAX_READS: usize = 1 << 21;
-/// Maximum number of pages that one fault maps around itself: those of a page table.
-const MAX_AROUND: u32 = 512;
-/// Pages of fault-around's window unless it was changed (`fault_around_bytes`).
-const USUAL_AROUND: u32 = 16;
 
 /// What a fault under way has read.
 #[derive(Debug, Clone, Copy)]
@@ -59,10 +45,6 @@ pub struct Pages {
     /// In the order of first use. A long recording has hundreds of thousands: a hash table of these would be half
     /// empty, and exist twice while it grows.
     files: Vec<(FileId, FilePages)>,
-    /// [`hides_around`] of the recording.
-    hides_around: Option<bool>,
-    /// Ranges around the latest faults.
-    latest: Latest,
     /// What each thread has read since its last fault ended.
     pending: FxHashMap<ThreadId, Vec<Pending>>,
     spots: usize,
@@ -78,15 +60,7 @@ impl Pages {
         let Some(id) = tables.files.get(read.file.index()).map(|file| file.id) else {
             return;
         };
-        // They were not in memory before: a fault that ended by then did not map them.
-        let later = self.latest.since(read.time, id);
         self.change(id, |file| {
-            if let Some(later) = later {
-                file.were_not_in_memory(read, &later);
-            }
-            if Folios::order(read) > 0 {
-                file.folios.get_or_insert_default().add(read);
-            }
             if !read.in_fault {
                 file.read_by_calls.insert_range(read.pages);
                 let is_later = file.first_fault.is_some_and(|first| first < read.time);
@@ -116,19 +90,9 @@ impl Pages {
         for read in own.extract_if(.., |read| read.time < fault.start) {
             self.leave_out(read);
         }
-        let attempts = Attempts::of(fault);
-        if attempts == Attempts::Several {
-            for read in &own {
-                self.settle(*read);
-            }
-        }
-        self.mapped(tables, fault, if attempts == Attempts::One { &own } else { &[] });
-        if attempts != Attempts::Several {
-            for read in &own {
-                self.settle(*read);
-            }
-        }
+        self.mapped(tables, fault);
         for read in &own {
+            self.settle(*read);
             self.note_read(*read, fault);
         }
     }
@@ -176,7 +140,7 @@ impl Pages {
         self.reads_left_out
     }
 
-    fn mapped(&mut self, tables: &Tables, fault: &FaultFact, own: &[Pending]) {
+    fn mapped(&mut self, tables: &Tables, fault: &FaultFact) {
         let Some(place) = fault.place.filter(|_| fault.failed.is_none()) else {
             return;
         };
@@ -185,24 +149,15 @@ impl Pages {
         };
         let page = page_of(place.offset);
         let room = self.spots < MAX_SPOTS;
-        let hides_around = *self.hides_around.get_or_insert_with(|| hides_around(tables));
-        let unseen = (fault.around.is_none() && hides_around).then(|| usual_around(page));
-        let around = fault.around.map(|around| PageRange {
-            count: around.count.min(MAX_AROUND),
-            ..around
-        });
-        if let Some(range) = around.or(unseen) {
-            self.latest.add(fault.end(), id, range);
-        }
         let off = fault.read_around_off && (fault.pages_read > 0 || fault.waited());
         let is_new = self.change(id, |file| {
-            let is_own = |page| own.iter().any(|read| read.file == id && holds(read.pages, page));
-            if let Some(window) = unseen {
-                file.may_map_around(window, is_own);
+            match fault.mapped {
+                Some(mapped) => mapped.runs(page).for_each(|run| {
+                    file.mapped.insert_range(run);
+                }),
+                None => file.hides_mapped = true,
             }
-            if let Some(around) = around {
-                file.map_around(around, is_own);
-            }
+            file.mapped.insert(page);
             file.faulted.insert(page);
             fault.start.keep_earliest(&mut file.first_fault);
             let function = || fault.stack.and_then(|stack| innermost(tables, stack));
@@ -230,7 +185,7 @@ impl Pages {
         let Some((_, file)) = place.and_then(|place| self.files.get_mut(place)) else {
             return;
         };
-        if file.are_touched(pages) {
+        if file.are_mapped(pages) {
             return;
         }
         if self.reads >= MAX_READS {
@@ -263,24 +218,6 @@ impl Pages {
         self.bytes = (self.bytes + file.bytes()).saturating_sub(before);
         Some(changed)
     }
-}
-
-/// The usual window around a fault, wherever it begins.
-fn usual_around(page: u64) -> PageRange {
-    let first = page.saturating_sub(u64::from(USUAL_AROUND) - 1);
-    PageRange {
-        first,
-        count: u32::try_from(page - first).unwrap_or(0) + USUAL_AROUND,
-    }
-}
-
-fn pages_of(PageRange { first, count }: PageRange) -> Range<u64> {
-    first..first.saturating_add(u64::from(count))
-}
-
-fn holds(pages: PageRange, page: u64) -> bool {
-    page.checked_sub(pages.first)
-        .is_some_and(|place| place < u64::from(pages.count))
 }
 
 /// The number of the page that contains a byte.

@@ -27,6 +27,7 @@ use self::wait::{Ahead, FindingInputs};
 use crate::replay::files::FileIndex;
 use crate::replay::intern::Interner;
 use crate::replay::join::Join;
+use crate::replay::mapped::Blocks;
 use crate::replay::resolved::EventStacks;
 use crate::replay::stack_ends::{Ends, Tally};
 use crate::replay::walks::Dictionary;
@@ -73,6 +74,8 @@ pub struct Replay<'b, 's> {
     files: FileIndex,
     /// Bios and devices.
     block: block::State,
+    /// Pages that were mapped so far.
+    blocks: Blocks,
     /// Why faults and waits took so long.
     join: Join,
     /// Stacks sent by the kernel side.
@@ -124,6 +127,7 @@ impl<'b, 's> Replay<'b, 's> {
             tallies: Tallies::default(),
             files,
             block: block::State::default(),
+            blocks: Blocks::default(),
             join: Join::default(),
             dictionary: Dictionary::default(),
             memo: Memo::default(),

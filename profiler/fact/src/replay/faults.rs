@@ -8,7 +8,7 @@ use profiler_common::fault::{
 };
 use profiler_common::stack::FLAG_IN_KERNEL;
 
-use crate::fault::{Access, Failure, FaultClass, FaultFact, FaultWaits, FilePlace, PageRange};
+use crate::fault::{Access, Failure, FaultClass, FaultFact, FaultWaits, FilePlace, Mapped};
 use crate::{StackId, ThreadId};
 use base::event::{Fault, FaultVma};
 use task::space::{MappedFile, Region};
@@ -238,6 +238,8 @@ pub struct Found {
     pub memory: Option<Memory>,
     /// The page of a file.
     pub place: Option<FilePlace>,
+    /// The pages that it mapped, if they were read.
+    pub mapped: Option<Mapped>,
 }
 
 /// Builds the fact of a fault.
@@ -271,10 +273,9 @@ pub fn fact(fault: &Fault<'_>, found: Found) -> FaultFact {
         failed: failure(fault),
         waits: waits(fault, class),
         retries: is(FAULT_HANDLED).then_some(fault.attempts.retries),
-        around: (fault.around > 0).then_some(PageRange {
-            first: fault.around_first,
-            count: fault.around,
-        }),
+        mapped: found
+            .mapped
+            .or_else(|| (class == FaultClass::FileCow).then(Mapped::own)),
         pages_read: fault.read,
         read_around_off: misses > LOTS_OF_MISSES,
     }

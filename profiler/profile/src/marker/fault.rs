@@ -11,7 +11,7 @@ use self::bits::known_parts;
 use self::names::FaultNames;
 use crate::units::{duration_of, milliseconds};
 use base::addr::{Avma, FileOffset, PAGE, Timestamp, ns};
-use fact::fault::{FaultWaits, FilePlace, PageRange};
+use fact::fault::{FaultWaits, FilePlace, Mapped, PageRange};
 use fact::{FaultFact, MappedFileId, PagesReadFact, StackId, ThreadId};
 
 /// Payload type of a fault that found its page in memory.
@@ -66,12 +66,12 @@ pub struct FaultPayload {
     reclaim: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     retries: Option<u32>,
-    /// Number of pages that were mapped around it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Number of other pages that it mapped.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     around: Option<u32>,
-    /// Index of the first of them.
+    /// All pages that it mapped, unless it is only its own.
     #[serde(skip_serializing_if = "Option::is_none")]
-    around_first: Option<String>,
+    mapped: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pages_read: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,6 +93,7 @@ impl FaultPayload {
     /// Converts a fault.
     pub fn new(fault: &FaultFact, names: &FaultNames<'_>) -> Self {
         let disk = fault.waited();
+        let others = fault.mapped.filter(|mapped| mapped.others() > 0);
         let ms = |part: Option<Duration>| milliseconds(part.unwrap_or_default());
         let FaultWaits {
             lock,
@@ -118,8 +119,8 @@ impl FaultPayload {
             preempted: ms(preempted),
             reclaim: ms(reclaim),
             retries: fault.retries.filter(|retries| *retries > 0),
-            around: fault.around.map(|around| around.count),
-            around_first: fault.around.map(|around| hex(around.first)),
+            around: others.map(Mapped::others),
+            mapped: others.map(|mapped| mapped.to_string()),
             pages_read: (fault.pages_read > 0).then_some(fault.pages_read),
             ..Self::default()
         };
@@ -151,12 +152,9 @@ impl FaultPayload {
             }
             _ => None,
         };
-        let around = match (&self.around_first, self.around) {
-            (Some(first), Some(count)) => Some(PageRange {
-                first: parse_hex(first)?,
-                count,
-            }),
-            _ => None,
+        let mapped = match &self.mapped {
+            Some(text) => text.parse().ok()?,
+            None => Mapped::own(),
         };
         let mut waits = FaultWaits::default();
         let parts = [
@@ -180,7 +178,7 @@ impl FaultPayload {
             place,
             waits,
             retries: known.retries.then(|| self.retries.unwrap_or(0)),
-            around,
+            mapped: known.mapped.then_some(mapped),
             pages_read: self.pages_read.unwrap_or(0),
             ..bits
         })

@@ -129,7 +129,7 @@ impl ExplorerRows {
         self.file.push(place.map_or(NONE, |(file, ..)| file));
         self.page.push(page);
         self.in_page.push(u16::try_from(in_page.min(PAGE - 1)).unwrap_or(0));
-        let around = fault.around.filter(|_| place.is_some()).and_then(|around| {
+        let around = fault.around().filter(|_| place.is_some()).and_then(|around| {
             let before = u64::from(page).checked_sub(around.first)?;
             Some((u16::try_from(before).ok()?, u16::try_from(around.count).ok()?))
         });

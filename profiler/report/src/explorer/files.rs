@@ -16,7 +16,7 @@ use fact::place_of_nameless;
 use fact::reduce::pages::PageSet;
 
 /// The number of page sets per file: see [`FileRow::pages`].
-const SETS: usize = 6;
+const SETS: usize = 5;
 
 /// A section of an ELF file.
 #[derive(Debug, Serialize)]
@@ -34,7 +34,7 @@ pub struct FileRow {
     sections: Vec<SectionRow>,
     /// Its range of rows in the symbol columns, end exclusive.
     symbols: (usize, usize),
-    /// Its ranges of rows in the run columns: faulted, mapped around, perhaps mapped around, read by faults, read by calls, wasted.
+    /// Its ranges of rows in the run columns: faulted, mapped in addition, read by faults, read by calls, wasted.
     pages: [(usize, usize); SETS],
     /// A lower bound of its size in pages, from its sections and runs.
     extent: u64,
@@ -112,14 +112,10 @@ impl Columns {
         let mut pages = [(self.run_first.len(), self.run_first.len()); SETS];
         let knows_waste = knows_waste(view.tables);
         if let Some(of) = view.pages().of(view.tables, id) {
-            let (maybe_mapped, wasted) = (
-                of.maybe_mapped(),
-                if knows_waste { of.wasted() } else { PageSet::default() },
-            );
+            let wasted = of.wasted().filter(|_| knows_waste).unwrap_or_default();
             let sets = [
                 &of.faulted,
-                &of.around,
-                &maybe_mapped,
+                &of.around(),
                 &of.read_by_faults,
                 &of.read_by_calls,
                 &wasted,

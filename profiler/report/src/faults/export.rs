@@ -6,7 +6,7 @@ use crate::export::{Cell, columns};
 use crate::lookup::Lookup as _;
 use base::event::FileId;
 use base::hex::hex;
-use fact::fault::{Access, Failure};
+use fact::fault::{Access, Failure, Mapped};
 use fact::{FaultFact, MappedFile, Process, StackId, Thread};
 
 /// A fault and what it refers to.
@@ -47,7 +47,7 @@ columns! {
     "blocked_ns": Number = row.fault.waits.blocked;
     "preempted_ns": Number = row.fault.waits.preempted;
     "retries": Number = row.fault.retries.map(u64::from);
-    "pages_around": Number = row.fault.around.map(|around| around.count);
+    "pages_around": Number = row.fault.mapped.map(Mapped::others);
     "pages_read": Number = u64::from(row.fault.pages_read);
     "device": Text = row.id.map(|id| format!("{}:{}", id.major, id.minor));
     "inode": Id = row.id.map(|id| id.inode);

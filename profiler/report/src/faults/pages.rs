@@ -19,16 +19,13 @@ pub struct PagesRow {
     pub file: String,
     /// Pages that were faulted in.
     pub faulted_bytes: u64,
-    /// Pages mapped around a fault that had been read before, without those that also faulted. Whether they were touched is unknown.
+    /// Pages that faults mapped in addition to their own, as far as known. Whether they were touched is unknown.
     pub around_bytes: u64,
-    /// Pages that were mapped without a fault if they were in memory, or if the kernel mapped the whole folio of a page that was in memory; both
-    /// are unknown.
-    pub maybe_around_bytes: u64,
     /// Pages read by faults.
     pub read_by_faults_bytes: u64,
     /// Pages read by system calls.
     pub read_by_calls_bytes: u64,
-    /// Pages read by faults that were neither faulted in nor possibly mapped: a lower bound. `None` if the recording lacks faults.
+    /// Pages read by faults that none of them mapped. `None` if the recording lacks faults, or it is unknown what they mapped.
     pub wasted_bytes: Option<u64>,
 }
 
@@ -111,10 +108,9 @@ fn sums(file: String, pages: &FilePages, knows_waste: bool) -> PagesRow {
     PagesRow {
         file,
         faulted_bytes: bytes(pages.faulted.len()),
-        around_bytes: bytes(pages.around.without(&[&pages.faulted]).len()),
-        maybe_around_bytes: bytes(pages.maybe_mapped().len()),
+        around_bytes: bytes(pages.around().len()),
         read_by_faults_bytes: bytes(pages.read_by_faults.len()),
         read_by_calls_bytes: bytes(pages.read_by_calls.len()),
-        wasted_bytes: knows_waste.then(|| bytes(pages.wasted().len())),
+        wasted_bytes: pages.wasted().filter(|_| knows_waste).map(|wasted| bytes(wasted.len())),
     }
 }

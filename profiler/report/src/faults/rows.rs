@@ -7,7 +7,7 @@ use crate::sorted::{Ordered, Row, Scratch, Sorted};
 use base::addr::Timestamp;
 use fact::fault::{FaultFact, MappedFileId};
 use fact::reduce::finding_inputs::Gather;
-use fact::reduce::packed::{LongTimes, PackedFault};
+use fact::reduce::packed::{Outliers, PackedFault};
 use fact::reduce::pages::Pages;
 use fact::{EventKind, FactSink, Mark, MarkKind, PagesReadFact, ProcessId, SampleFact, Tables, ThreadId};
 
@@ -15,7 +15,7 @@ use fact::{EventKind, FactSink, Mark, MarkKind, PagesReadFact, ProcessId, Sample
 #[derive(Debug, Default)]
 pub struct FaultRows {
     kept: Sorted<PackedFault>,
-    long: LongTimes,
+    long: Outliers,
 }
 
 impl Row for PackedFault {
@@ -29,7 +29,7 @@ impl FaultRows {
     pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
         Self {
             kept: Sorted::beyond_memory(scratch),
-            long: LongTimes::default(),
+            long: Outliers::default(),
         }
     }
 

@@ -10,9 +10,7 @@ const PAGES: Grid<PagesRow> = Grid {
     gap: 0,
     columns: &[
         Column("faulted", 11, |row, _| size(row.faulted_bytes)),
-        Column("around", 9, |row, _| {
-            size(row.around_bytes.saturating_add(row.maybe_around_bytes))
-        }),
+        Column("around", 9, |row, _| size(row.around_bytes)),
         Column("read", 9, |row, _| size(row.read_by_faults_bytes)),
         Column("by calls", 9, |row, _| size(row.read_by_calls_bytes)),
         Column("wasted", 9, |row, _| {

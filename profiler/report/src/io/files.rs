@@ -28,7 +28,7 @@ pub struct WasteRow {
     pub file: String,
     /// Bytes that requests read for faults.
     pub read_for_faults_bytes: u64,
-    /// Bytes read for faults that were neither faulted in nor possibly mapped with another page: a lower bound.
+    /// Bytes read for faults that none of them mapped.
     pub wasted_bytes: u64,
 }
 
@@ -43,7 +43,7 @@ pub fn waste<'f>(view: &View<'_>, files: impl Iterator<Item = (MappedFileId, &'f
             .pages
             .of(view.tables, id)
             .filter(|pages| knows_waste && !pages.faulted.is_empty())?;
-        let wasted = read.without(&[&pages.faulted, &pages.around, &pages.maybe_mapped()]);
+        let wasted = pages.not_mapped(read)?;
         Some(WasteRow {
             file: path.to_owned(),
             read_for_faults_bytes: read.len().saturating_mul(PAGE),

@@ -247,7 +247,7 @@ impl Views<'_> {
     /// Adds the wasted reads of a file. A page counts for the section that covers most of it, and for the fault that read it.
     fn wasted(&self, file: &MappedFile, id: MappedFileId, pages: &FilePages, sums: &mut Sums) {
         let values = |pages: u64| [(Metric::WastedReadahead, pages.saturating_mul(PAGE))];
-        let wasted = pages.wasted();
+        let wasted = pages.wasted().unwrap_or_default();
         sums.add([Key::Total, self.file(id)], &values(wasted.len()));
         for page in wasted.iter().filter(|_| !file.sections.is_empty()) {
             let there = sections_in(file, page.saturating_mul(PAGE), PAGE);

@@ -1,6 +1,6 @@
 //! Finds the pages of files that a recording needed, and when each was needed first.
 //!
-//! A page is needed if it was faulted in, if it was mapped around a fault and had been read, or if a system call read it.
+//! A page is needed if it was faulted in, if it was mapped with another one, or if a system call read it.
 //! Pages that faults read but were never touched are not needed.
 
 use rustc_hash::FxHashMap;
@@ -9,13 +9,13 @@ use super::model::{Model, Services};
 use base::addr::{PAGE, Timestamp};
 use base::event::FileId;
 use fact::account::knows_waste;
-use fact::reduce::pages::{FilePages, Pages, page_of};
+use fact::reduce::pages::{Pages, page_of};
 use fact::request::{BioSource, Operation};
 use fact::{BioFact, EventKind, FactSink, FaultFact, MappedFile, Mark, PagesReadFact, RequestFact, SampleFact, Tables};
 
 /// Limit of pages with times, over all files: 16 GiB.
 const MAX_PAGES: usize = 1 << 22;
-/// Limit of pages considered per read or per range around a fault: 64 MiB.
+/// Limit of pages considered per read: 64 MiB.
 const MAX_RUN: u64 = 1 << 14;
 
 /// When a page was first touched by a fault, and first read.
@@ -89,15 +89,13 @@ impl Needs {
         let shows_waste = self.faults > 0 && knows_waste(tables);
         let of_file = |(id, times): (&FileId, &FxHashMap<u64, Times>)| {
             let sets = self.pages.by_id(*id);
-            let in_folios = sets.map(FilePages::in_mapped_folios).unwrap_or_default();
             let mut wasted = 0;
             let mut pages: Vec<(u64, Timestamp)> = (times.iter())
                 .filter_map(|(&page, times)| {
                     let is_used = sets.is_some_and(|sets| {
-                        sets.faulted.contains(page) || sets.around.contains(page) || sets.read_by_calls.contains(page)
+                        sets.hides_mapped || sets.mapped.contains(page) || sets.read_by_calls.contains(page)
                     });
-                    // A page does not fault when it is touched if its whole folio is already mapped.
-                    let needed = is_used || in_folios.contains(page) || !shows_waste;
+                    let needed = is_used || !shows_waste;
                     let time = times.touched.filter(|_| needed).or(times.read);
                     wasted += u64::from(!needed && times.read.is_some());
                     time.filter(|_| needed).map(|time| (page, time))
@@ -154,9 +152,10 @@ impl FactSink for Needs {
             return;
         };
         let touch = |times: &mut Times| fault.start.keep_earliest(&mut times.touched);
-        self.note(id, page_of(place.offset), 1, touch);
-        if let Some(around) = fault.around {
-            self.note(id, around.first, u64::from(around.count), touch);
+        let page = page_of(place.offset);
+        self.note(id, page, 1, touch);
+        for run in fault.mapped.into_iter().flat_map(|mapped| mapped.runs(page)) {
+            self.note(id, run.first, u64::from(run.count), touch);
         }
     }
 

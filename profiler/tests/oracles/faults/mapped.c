@@ -11,8 +11,6 @@
 #define PMD ((size_t)2 << 20)
 // Threads or processes at the same time.
 #define CROWD 4
-// Flags in /proc/kpageflags (include/uapi/linux/kernel-page-flags.h).
-#define COMPOUND (((uint64_t)1 << 15) | ((uint64_t)1 << 16))
 
 static bool is(const char *one, const char *other) { return !strcmp(one, other); }
 
@@ -52,10 +50,10 @@ static const char *map_it(int fd) {
     return is(kind, "locked") && mlock(map, PAGES * PAGE) ? "mlock is not allowed" : 0;
 }
 
-// Marks the pages that this process has mapped. Returns how many, and counts those in folios of several pages.
-static size_t mark_mapped(size_t *large) {
+// Marks the pages that this process has mapped, and returns how many.
+static size_t mark_mapped(void) {
     static uint64_t entries[PAGES];
-    int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC), flags = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
+    int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
     off_t at = (off_t)((uintptr_t)map / PAGE * sizeof *entries);
     if (fd < 0 || pread(fd, entries, sizeof entries, at) != sizeof entries) die("pagemap");
     size_t count = 0;
@@ -63,13 +61,8 @@ static size_t mark_mapped(size_t *large) {
         if (!(entries[i] >> 63)) continue;
         mapped[i] = 1;
         count++;
-        uint64_t flag = COMPOUND;
-        off_t frame = (off_t)((entries[i] & (((uint64_t)1 << 55) - 1)) * sizeof flag);
-        if (pread(flags, &flag, sizeof flag, frame) != sizeof flag) flag = COMPOUND;
-        *large += (flag & COMPOUND) != 0;
     }
     close(fd);
-    close(flags);
     return count;
 }
 
@@ -122,13 +115,13 @@ static void touch_in_threads(void) {
 }
 
 // One after the other, or all at once.
-static void touch_in_processes(bool at_once, size_t *large) {
+static void touch_in_processes(bool at_once) {
     for (size_t i = 0; i < CROWD; i++) {
         pid_t child = fork();
         if (child < 0) die("fork");
         if (child == 0) {
             touch_part(i, CROWD);
-            mark_mapped(large);
+            mark_mapped();
             _exit(0);
         }
         if (!at_once && waitpid(child, 0, 0) != child) die("waitpid");
@@ -144,19 +137,17 @@ static void examine(const char *folder) {
     memset(mapped, 0, PAGES);
     if (strncmp(kind, "warm", 4)) evict(file, PAGES);
     const char *refused = map_it(file->fd);
-    size_t *large = (size_t *)(void *)(mapped + PAGES);
-    *large = 0;
     if (is(kind, "threads"))
         touch_in_threads();
     else if (is(kind, "processes") || is(kind, "concurrent"))
-        touch_in_processes(is(kind, "concurrent"), large);
+        touch_in_processes(is(kind, "concurrent"));
     else
         touch_part(0, 1);
-    size_t count = mark_mapped(large), rss = resident_set();
+    size_t count = mark_mapped(), rss = resident_set();
     if (count != rss) skip("pagemap has %zu pages, smaps %zu", count, rss);
     count = 0;
     for (size_t i = 0; i < PAGES; i++) count += mapped[i];
-    dprintf(1, "{\"kind\":\"%s\",\"pattern\":\"%s\",\"mapped\":%zu,\"large\":%zu,\"refused\":%s%s%s}\n", kind, pattern, count, *large, refused ? "\"" : "", refused ? refused : "null", refused ? "\"" : "");
+    dprintf(1, "{\"kind\":\"%s\",\"pattern\":\"%s\",\"mapped\":%zu,\"refused\":%s%s%s}\n", kind, pattern, count, refused ? "\"" : "", refused ? refused : "null", refused ? "\"" : "");
     munmap(map, PAGES * PAGE);
     close(file->fd);
     unlink(file->path);
@@ -164,7 +155,7 @@ static void examine(const char *folder) {
 
 int main(int argc, char **argv) {
     if (argc < 3) return 2;
-    mapped = mmap(0, PAGES + sizeof(size_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    mapped = mmap(0, PAGES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) die("mmap");
     for (int i = 2; i < argc; i++) {
         char *colon = strchr(argv[i], ':');

@@ -18,6 +18,10 @@ pub fn preempt_count(_: &Btf) -> Option<(u64, u64)> {
     None
 }
 
+pub fn page_tables() -> Option<(u32, u32)> {
+    None
+}
+
 pub fn calls_with_descriptor() -> CallSet {
     CallSet::EMPTY
 }

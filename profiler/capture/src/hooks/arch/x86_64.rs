@@ -27,6 +27,27 @@ pub fn preempt_count(types: &Btf) -> Option<(u64, u64)> {
     Some((offsets?, variable?.checked_add(u64::from(field))?))
 }
 
+/// Levels of page tables and bits of a physical address. An encrypting kernel gives up the address bit that it uses
+/// for that (`early_detect_mem_encrypt` in arch/x86/kernel/cpu/amd.c), and one that does not use five levels hides
+/// `la57`. `None`: the kernel does not say.
+pub fn page_tables() -> Option<(u32, u32)> {
+    levels_and_bits(&std::fs::read_to_string("/proc/cpuinfo").ok()?)
+}
+
+fn levels_and_bits(cpuinfo: &str) -> Option<(u32, u32)> {
+    let value = |name: &str| {
+        let line = cpuinfo.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim())
+    };
+    let levels = if value("flags")?.split(' ').any(|flag| flag == "la57") {
+        5
+    } else {
+        4
+    };
+    let bits = value("address sizes")?.split(' ').next()?.parse().ok()?;
+    (32..=52).contains(&bits).then_some((levels, bits))
+}
+
 /// Calls whose first argument is a descriptor, and which may wait for the file behind it.
 pub fn calls_with_descriptor() -> CallSet {
     calls(WITH_DESCRIPTOR, I386_WITH_DESCRIPTOR)
@@ -158,6 +179,15 @@ const I386_WITH_PATH_SECOND: &[&str] = &["fstatat64"];
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn levels_and_bits_are_those_in_use() {
+        let cpuinfo = "processor\t: 0\nflags\t\t: fpu la57 vme\naddress sizes\t: 46 bits physical, 57 bits virtual\n";
+        assert_eq!(levels_and_bits(cpuinfo), Some((5, 46)));
+        assert_eq!(levels_and_bits(&cpuinfo.replace("la57 ", "")), Some((4, 46)));
+        assert_eq!(levels_and_bits(&cpuinfo.replace("46", "64")), None);
+        assert_eq!(levels_and_bits("flags: la57\n"), None);
+    }
 
     #[test]
     fn each_call_has_its_bit() {

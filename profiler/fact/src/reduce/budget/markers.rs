@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{ThreadFacts, causes, duration};
 use crate::prune::{Visit, visit_stack};
-use crate::reduce::packed::{LongTimes, PackedFault, PackedFaults};
+use crate::reduce::packed::{Outliers, PackedFault, PackedFaults};
 use crate::reduce::sums::{KeyedSums, SumTable, summed};
 use crate::{
     Effect, FaultFact, FoldedFaults, FoldedReads, MappedFileId, Mark, MarkKind, PagesReadFact, Recording, StackId,
@@ -50,7 +50,7 @@ pub struct Markers {
     lives: Vec<Mark>,
     marks: Vec<Mark>,
     faults: Vec<PackedFault>,
-    long: LongTimes,
+    long: Outliers,
     reads: Vec<PagesReadFact>,
     dropped: u64,
     folded: KeyedSums<FoldedFaults>,
@@ -266,7 +266,7 @@ impl Markers {
 }
 
 /// Distributes faults to their threads, sorted by start. They are most of the markers, so they are never copied.
-fn hand_out(mut faults: Vec<PackedFault>, long: LongTimes, threads: &mut [ThreadFacts]) {
+fn hand_out(mut faults: Vec<PackedFault>, long: Outliers, threads: &mut [ThreadFacts]) {
     faults.sort_unstable_by(|a, b| a.order(b, &long));
     let long = Arc::new(long);
     while let Some(last) = faults.last().map(PackedFault::thread) {

@@ -1,7 +1,7 @@
 //! Input for findings from faults on known pages.
 
 use super::*;
-use crate::fault::{FaultClass, FaultWaits, FilePlace, MappedFile, PageRange, PagesReadFact};
+use crate::fault::{FaultClass, FaultWaits, FilePlace, Mapped, MappedFile, PageRange, PagesReadFact};
 use crate::{Frame, FrameId, Location, Module, ModuleId, ModuleKind, ProcessId, StackNode, fixtures};
 use base::addr::{Avma, FileOffset, PAGE, Svma, Timestamp};
 use base::event::FileId;
@@ -153,6 +153,7 @@ fn unused_reads_are_blamed_on_their_reader() {
             disk: Some(Duration::from_millis(3)),
             ..FaultWaits::default()
         },
+        mapped: Some(Mapped::own()),
         ..fault(FaultClass::FileRead, Access::Read, 4)
     };
     let read = PagesReadFact {

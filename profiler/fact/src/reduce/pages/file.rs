@@ -2,9 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use super::folios::Folios;
-use super::{PageSet, Spot, holds, pages_of};
-use crate::fault::{FaultFact, PageRange, PagesReadFact};
+use super::{PageSet, Spot};
+use crate::fault::{FaultFact, PageRange};
 use crate::{FrameId, StackId, ThreadId};
 use base::addr::Timestamp;
 
@@ -32,50 +31,41 @@ pub struct FilePages {
     pub read_later_by_calls: u64,
     /// When the first fault began.
     pub(super) first_fault: Option<Timestamp>,
-    /// Mapped around a fault; they were in memory.
-    pub around: PageSet,
-    /// In the range around a fault; mapped if they were in memory, which is unknown: no recorded thread read them.
-    pub maybe_around: PageSet,
     /// Faulted in.
     pub faulted: PageSet,
+    /// Mapped by a fault: its own page, and others.
+    pub mapped: PageSet,
+    /// There is a fault of which only its own page is known.
+    pub hides_mapped: bool,
     /// The reads behind `read_by_faults`, in order; only those with a page that was not touched right away.
     pub reads: Vec<FaultRead>,
     /// [`FilePages::spots`]; only few files have any.
     pub(super) read_around_off: Option<Box<FxHashMap<Option<FrameId>, Spot>>>,
-    /// Folios of more than one page, if the file has any.
-    pub(super) folios: Option<Box<Folios>>,
 }
 
 impl FilePages {
-    /// Pages that faults read and certainly did not map: a lower bound, since [`FilePages::maybe_mapped`] is left out.
-    pub fn wasted(&self) -> PageSet {
-        let mapped = [&self.faulted, &self.around, &self.maybe_mapped()];
-        self.read_by_faults.without(&mapped)
+    /// Pages that faults read and did not map. `None`: it is unknown which pages they mapped.
+    pub fn wasted(&self) -> Option<PageSet> {
+        self.not_mapped(&self.read_by_faults)
+    }
+
+    /// Those of these pages that faults did not map. `None`: it is unknown which pages they mapped.
+    pub fn not_mapped(&self, pages: &PageSet) -> Option<PageSet> {
+        (!self.hides_mapped).then(|| pages.without(&[&self.mapped]))
+    }
+
+    /// The pages that were mapped in addition to those that faulted.
+    pub fn around(&self) -> PageSet {
+        self.mapped.without(&[&self.faulted])
     }
 
     /// The wasted pages of each read. A page that was read several times counts for the first read.
     pub fn wasted_reads(&self) -> impl Iterator<Item = (FaultRead, u64)> {
-        let mut left = self.wasted();
+        let mut left = self.wasted().unwrap_or_default();
         self.reads.iter().filter_map(move |read| {
             let pages = left.remove_range(read.pages);
             (pages > 0).then_some((*read, pages))
         })
-    }
-
-    /// Pages that may or may not have been mapped without a fault of their own: in the range around a fault, or in the folio of a page that
-    /// was mapped.
-    pub fn maybe_mapped(&self) -> PageSet {
-        let mut maybe = self.in_mapped_folios();
-        maybe.union(&self.maybe_around);
-        maybe.without(&[&self.faulted, &self.around])
-    }
-
-    /// All pages of the folios with a page that was, or may have been, mapped. Newer kernels map them at once (`mm/memory.c`: `finish_fault`;
-    /// `mm/filemap.c`: `filemap_map_pages`), and no tracepoint reports it.
-    pub fn in_mapped_folios(&self) -> PageSet {
-        let sets = [&self.faulted, &self.around, &self.maybe_around];
-        let folios = self.folios.as_ref();
-        folios.map_or_else(PageSet::default, |folios| folios.with_any_of(&sets))
     }
 
     /// Where the kernel had stopped reading around, by the innermost function.
@@ -83,47 +73,10 @@ impl FilePages {
         self.read_around_off.iter().flat_map(|spots| spots.iter())
     }
 
-    /// Whether each of these pages was faulted in or mapped: none can be wasted any more.
-    pub(super) fn are_touched(&self, pages: PageRange) -> bool {
+    /// Whether each of these pages was mapped: none can be wasted any more.
+    pub(super) fn are_mapped(&self, pages: PageRange) -> bool {
         let mut all = pages.first..pages.first.saturating_add(u64::from(pages.count));
-        all.all(|page| self.faulted.contains(page) || self.around.contains(page))
-    }
-
-    /// Notes that a fault mapped these pages around itself, as far as they were in memory; those of `is_own` arrived too late for it.
-    pub(super) fn map_around(&mut self, around: PageRange, is_own: impl Fn(u64) -> bool) {
-        for page in pages_of(around).filter(|page| !is_own(*page)) {
-            let was_read = self.read_by_faults.contains(page) || self.read_by_calls.contains(page);
-            let set = if was_read {
-                &mut self.around
-            } else {
-                &mut self.maybe_around
-            };
-            set.insert(page);
-        }
-    }
-
-    /// Notes that the kernel may have mapped these pages around a fault, without reporting which.
-    pub(super) fn may_map_around(&mut self, window: PageRange, is_own: impl Fn(u64) -> bool) {
-        for page in pages_of(window).filter(|page| !is_own(*page)) {
-            self.maybe_around.insert(page);
-        }
-    }
-
-    /// Notes that pages were not in memory before they were read: of the ranges around faults, only the `later` ones can have mapped them.
-    pub(super) fn were_not_in_memory(&mut self, read: &PagesReadFact, later: &[PageRange]) {
-        let kept: Vec<u64> = (later.iter().flat_map(|range| pages_of(*range)))
-            .filter(|page| holds(read.pages, *page) && self.maybe_around.contains(*page))
-            .collect();
-        self.maybe_around.remove_range(read.pages);
-        // A call's read is recorded once its thread does something else; a fault's read is complete when the fault ends.
-        let set = if read.in_fault {
-            &mut self.maybe_around
-        } else {
-            &mut self.around
-        };
-        for page in kept {
-            set.insert(page);
-        }
+        all.all(|page| self.mapped.contains(page))
     }
 
     /// Notes a fault in a function where reading around was off. True: the function is new.
@@ -142,14 +95,7 @@ impl FilePages {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let sets = [
-            &self.read_by_faults,
-            &self.read_by_calls,
-            &self.around,
-            &self.maybe_around,
-            &self.faulted,
-        ];
-        let folios = self.folios.as_ref().map_or(0, |folios| folios.bytes());
-        folios + sets.into_iter().map(PageSet::bytes).sum::<usize>()
+        let sets = [&self.read_by_faults, &self.read_by_calls, &self.mapped, &self.faulted];
+        sets.into_iter().map(PageSet::bytes).sum::<usize>()
     }
 }

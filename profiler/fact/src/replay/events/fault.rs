@@ -4,8 +4,9 @@ use profiler_common::fault::{FAULT_HAS_VMA, FAULT_REMOTE};
 
 use super::{EventKind, Replay};
 use crate::ProcessId;
-use crate::fault::{MappedFileId, PageRange, PagesReadFact};
+use crate::fault::{Mapped, MappedFileId, PageRange, PagesReadFact};
 use crate::replay::faults::{self, Found, Memory};
+use crate::replay::mapped;
 use base::addr::Avma;
 use base::event::{Fault, PagesRead};
 use task::space::Region;
@@ -39,6 +40,18 @@ impl Replay<'_, '_> {
             }
             _ => (None, None),
         };
+        let mapped = fault.mapped.zip(place).and_then(|(mut there, place)| {
+            if vma.is_none() {
+                let region = region.as_ref()?;
+                there.keep_range(mapped::within(fault.address, &(region.start..region.end)));
+            }
+            // What another process's page table holds is not this process's.
+            Some(if own {
+                self.blocks.new_pages(process, fault.address, place, there)
+            } else {
+                Mapped::new(there, mapped::own(fault.address))
+            })
+        });
         let fact = faults::fact(
             fault,
             Found {
@@ -46,6 +59,7 @@ impl Replay<'_, '_> {
                 stack,
                 memory,
                 place,
+                mapped,
             },
         );
         let bss = region

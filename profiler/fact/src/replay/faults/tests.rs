@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use base::addr::{Avma, FileOffset, Timestamp};
+use base::block_pages::BlockPages;
 use base::event::{At, Attempts, FaultFile, FileId};
 use profiler_common::fault::Waits;
 
@@ -44,6 +45,7 @@ fn fact_of(fault: &Fault<'_>) -> FaultFact {
         stack: None,
         memory: fault.vma.map(|vma| Memory::of_vma(&vma, None)),
         place: None,
+        mapped: None,
     };
     fact(fault, found)
 }
@@ -263,7 +265,8 @@ proptest! {
             vma: has_vma.then_some(FaultVma { flags: longs[4], file: has_file.then_some(file) }),
             waits: Waits { lock: longs[5], disk: longs[6], blocked: longs[7], preempted: longs[8], reclaim: longs[8] },
             attempts: Attempts { error_code: words[4], asked: words[5], returned: words[6], retries: words[7] },
-            around: words[8],
+            mapped: has_start.then(|| BlockPages::from_word(longs[4])),
+            read: words[8],
             ..Fault::default()
         };
         let fact = fact_of(&fault);

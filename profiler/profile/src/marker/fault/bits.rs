@@ -3,7 +3,7 @@
 //!
 //! From the lowest bit: class (4 bits, index in [`FaultClass::ALL`]), access (2), failure (3, 0:
 //! none), major, in the kernel, another process's memory, read-around off, known parts of the
-//! latency (6, in the order of [`known_parts`]), known retries.
+//! latency (6, in the order of [`known_parts`]), known retries, known mapped pages.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use fact::{FaultFact, ThreadId};
 /// Number of latency parts.
 const PARTS: usize = 6;
 /// Number of bits in use.
-const WIDTH: u32 = 20;
+const WIDTH: u32 = 21;
 
 /// Which zeros of a payload are known values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct KnownZeros {
     pub parts: [bool; PARTS],
     /// Whether attempts were counted.
     pub retries: bool,
+    /// Whether the mapped pages are known: if none are given, only its own.
+    pub mapped: bool,
 }
 
 /// The parts of a latency in the order of their bits.
@@ -50,7 +52,10 @@ pub fn encode(fault: &FaultFact) -> u64 {
     let mut waits = fault.waits;
     let flags = [fault.major, fault.in_kernel, fault.remote, fault.read_around_off];
     let known = known_parts(&mut waits).map(|part| part.is_some());
-    let flags = flags.into_iter().chain(known).chain([fault.retries.is_some()]);
+    let known = known
+        .into_iter()
+        .chain([fault.retries.is_some(), fault.mapped.is_some()]);
+    let flags = flags.into_iter().chain(known);
     for (flag, bit) in flags.zip(9..) {
         bits |= u64::from(flag) << bit;
     }
@@ -67,7 +72,8 @@ pub fn decode(bits: u64) -> Option<(FaultFact, KnownZeros)> {
     };
     let mut known = KnownZeros {
         parts: [false; PARTS],
-        retries: flag(WIDTH - 1),
+        retries: flag(WIDTH - 2),
+        mapped: flag(WIDTH - 1),
     };
     for (part, bit) in known.parts.iter_mut().zip(13..) {
         *part = flag(bit);
@@ -87,7 +93,7 @@ pub fn decode(bits: u64) -> Option<(FaultFact, KnownZeros)> {
         failed,
         waits: FaultWaits::default(),
         retries: None,
-        around: None,
+        mapped: None,
         pages_read: 0,
         read_around_off: flag(12),
     };
@@ -97,6 +103,7 @@ pub fn decode(bits: u64) -> Option<(FaultFact, KnownZeros)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fact::fault::Mapped;
 
     #[test]
     fn decoded_bits_encode_to_the_same_bits() {
@@ -110,10 +117,11 @@ mod tests {
                 *part = known.then_some(Duration::ZERO);
             }
             fault.retries = known.retries.then_some(0);
+            fault.mapped = known.mapped.then(Mapped::own);
             assert_eq!(encode(&fault), bits);
         }
         // Classes, accesses, failures including none, flags.
-        assert_eq!(decoded, (12 * 4 * 5) << 11);
+        assert_eq!(decoded, (12 * 4 * 5) << 12);
         assert!(decode(1 << WIDTH).is_none() && decode(15).is_none() && decode(5 << 6).is_none());
     }
 }

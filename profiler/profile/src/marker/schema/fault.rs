@@ -74,7 +74,7 @@ fn fault_fields() -> Vec<Field> {
         ("preempted", "Preempted", Duration),
         ("retries", "Retries", Integer),
         ("pagesRead", "Pages read", Integer),
-        ("around", "Pages mapped around", Integer),
+        ("around", "Other pages mapped", Integer),
         ("remarks", "Remarks", Name),
         ("why", "Why", SanitizedString),
     ]

@@ -5,8 +5,8 @@ use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::fault::FAULT_EXCEPTION;
 
+use super::super::{STARTED, begin, current_faults, give_up};
 use crate::emit::now;
-use crate::fault::{STARTED, begin, current_faults, give_up};
 use crate::kernel::Task;
 use crate::scope;
 
