@@ -21,6 +21,7 @@ pub mod preload;
 pub mod privilege;
 pub mod reach;
 pub mod sandbox;
+pub mod servers;
 pub mod session;
 pub mod signals;
 pub mod sources;
@@ -278,6 +279,9 @@ fn conclude(
     let plan = Plan {
         sources: (options.result.include_source)
             .then(|| SourcePlaces::new(&options.source_roots, &setting.environment)),
+        servers: options
+            .servers
+            .for_files(captured.mapped.iter().map(|(mapped, _)| Path::new(&mapped.path))),
         max_samples: options.result.max_samples,
         complete_log: spool.is_kept() && captured.log_failed.is_none(),
         this_boot: false,

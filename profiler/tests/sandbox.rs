@@ -34,6 +34,7 @@ use profiler::record::finish::Plan;
 use profiler::record::privilege::joint;
 use profiler::record::reach::Reach;
 use profiler::record::sandbox;
+use profiler::record::servers::NameServers;
 use symbols::elf::ElfFile;
 use symbols::{BinaryRequest, Config, Symbolicator};
 
@@ -243,6 +244,7 @@ fn conversion_reads_what_was_mapped_and_its_debug_info() {
     };
     let plan = Plan {
         sources: None,
+        servers: NameServers::default(),
         max_samples: 1,
         complete_log: true,
         this_boot: false,

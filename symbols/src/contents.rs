@@ -130,6 +130,15 @@ impl Contents {
         (!elf.was_cut()).then_some(contents)
     }
 
+    /// A file that is not ELF, unchanged.
+    pub(crate) fn plain(file: ElfBytes) -> Self {
+        Self {
+            file,
+            table: None,
+            sections: Vec::new(),
+        }
+    }
+
     fn change<E: FileHeader<Endian = Endianness>>(&mut self, changes: Vec<(usize, Change)>) -> Option<()>
     where
         E::SectionHeader: Changed,

@@ -277,7 +277,8 @@ impl ElfFile {
     }
 }
 
-fn map(file: &File) -> Result<ElfBytes, ElfError> {
+/// Maps a file of limited size.
+pub(crate) fn map(file: &File) -> Result<ElfBytes, ElfError> {
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(ElfError::NotAFile);

@@ -29,21 +29,25 @@
 mod cfi;
 mod contents;
 mod demangle;
+mod download;
 pub mod elf;
 pub mod home;
 pub mod jitdump;
 pub mod kallsyms;
+pub mod mozilla;
 pub mod patience;
 pub mod perf_map;
 mod scratch;
 pub mod server;
 mod spans;
+mod store;
 mod symbolicator;
 mod table;
 mod vetted;
 
 pub use demangle::demangle;
+pub use download::{OnDownload, server_url};
 pub use symbolicator::{
-    AddressName, AddressNames, BinaryRequest, Config, Debuginfod, SourceFrame, SymbolError, Symbolicator,
+    AddressName, AddressNames, BinaryRequest, Config, Debuginfod, SourceFrame, SymbolError, SymbolServers, Symbolicator,
 };
 pub use vetted::{open_patiently, open_plain};

@@ -26,8 +26,8 @@ use tokio::runtime::{Builder, Runtime};
 pub use libraries::Library;
 pub use roots::SourceRoots;
 
-use crate::Debuginfod;
 use crate::elf::ElfError;
+use crate::{Debuginfod, SymbolServers};
 use libraries::Libraries;
 
 /// Maximum number of addresses in a request: the largest library of a browser's profile has a
@@ -50,6 +50,8 @@ pub struct ServerConfig {
     pub roots: SourceRoots,
     /// debuginfod servers, for debug files.
     pub debuginfod: Option<Debuginfod>,
+    /// Servers for symbol files.
+    pub symbol_servers: Option<SymbolServers>,
     /// Whether missing sources may be downloaded.
     pub fetch_source: bool,
 }
@@ -152,7 +154,7 @@ impl SymbolServer {
         let Named { libraries, sources } = (self.read)()?;
         Ok(ServerState {
             sources,
-            libraries: Libraries::new(&libraries, self.config.debuginfod.as_ref()),
+            libraries: Libraries::new(&libraries, &self.config),
         })
     }
 }

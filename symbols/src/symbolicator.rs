@@ -8,6 +8,9 @@ pub(crate) mod locate;
 mod minidebug;
 mod module;
 mod split;
+mod sym_check;
+mod sym_file;
+pub(crate) mod symbol_servers;
 
 use std::io;
 use std::num::NonZero;
@@ -19,28 +22,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::runtime::{Builder, Runtime};
 
 pub use debuginfod::Debuginfod;
+pub use symbol_servers::SymbolServers;
 
+use crate::download::OnDownload;
 use crate::elf::{ElfError, ElfFile};
 use crate::{scratch, vetted};
 
 /// Additional locations of debug files.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Config {
     /// debuginfod servers to query, if any.
     pub debuginfod: Option<Debuginfod>,
     /// Directories with debug files: `NAME`, `NAME.debug`, or `.build-id/ab/cdef.debug`.
     pub extra_symbol_directories: Vec<PathBuf>,
+    /// Servers for the symbols of binaries with functions that have no name otherwise, if any.
+    pub symbol_servers: Option<SymbolServers>,
+    /// Called during downloads, on any thread.
+    pub on_download: Option<OnDownload>,
 }
 
 impl Config {
-    /// The configuration from the environment: [`Debuginfod::from_env`], no extra directories.
-    pub fn from_env() -> Self {
-        Self {
-            debuginfod: Debuginfod::from_env(),
-            ..Self::default()
-        }
-    }
-
     /// The folder for temporary files that do not fit in memory: `TMPDIR`, or else the default one,
     /// unless that is in memory, too.
     pub fn scratch_folder() -> PathBuf {
@@ -138,6 +139,7 @@ pub struct Symbolicator {
     /// Taken by `drop`.
     runtime: Option<Runtime>,
     debuginfod: Option<debuginfod::Client>,
+    symbol_servers: Option<symbol_servers::Client>,
     extra_symbol_directories: Vec<PathBuf>,
 }
 
@@ -151,7 +153,9 @@ impl Symbolicator {
             .build()?;
         Ok(Self {
             runtime: Some(runtime),
-            debuginfod: config.debuginfod.map(debuginfod::Client::new),
+            symbol_servers: (config.symbol_servers.as_ref())
+                .map(|servers| symbol_servers::Client::new(servers, config.on_download.clone())),
+            debuginfod: (config.debuginfod).map(|servers| debuginfod::Client::new(servers, config.on_download)),
             extra_symbol_directories: config.extra_symbol_directories,
         })
     }
@@ -206,12 +210,23 @@ impl Symbolicator {
         results.into_iter().zip(jobs).map(finish).collect()
     }
 
-    /// Whether a debuginfod server timed out, so the remaining debug files were not requested.
-    pub fn debuginfod_gave_up(&self) -> bool {
-        self.debuginfod.as_ref().is_some_and(debuginfod::Client::gave_up)
+    /// Which servers were asked so far, and why some symbols are not from there: sentences for the user.
+    pub fn notes(&self) -> Vec<String> {
+        let debuginfod = self.debuginfod.iter().flat_map(debuginfod::Client::notes);
+        let symbols = self.symbol_servers.iter().flat_map(symbol_servers::Client::notes);
+        debuginfod.chain(symbols).collect()
     }
 
     fn resolve_here(&self, binary: &BinaryRequest, addresses: &[u32]) -> Result<AddressNames, SymbolError> {
+        self.resolve_by_file(binary, addresses).or_else(|error| match error {
+            SymbolError::Open { .. } | SymbolError::BuildIdMismatch { .. } => {
+                self.name_without_binary(binary, addresses).ok_or(error)
+            }
+            _ => Err(error),
+        })
+    }
+
+    fn resolve_by_file(&self, binary: &BinaryRequest, addresses: &[u32]) -> Result<AddressNames, SymbolError> {
         let path = || binary.path.clone();
         let elf_error = |source| SymbolError::Elf { path: path(), source };
         let file =

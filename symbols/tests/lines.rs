@@ -355,7 +355,8 @@ fn debuginfod_server_without_the_file_or_with_another() {
         let symbolicator = server.symbolicator(cache.path().to_path_buf(), Duration::from_mins(1));
         let names = symbolicator.resolve(&build.request(), &[symbol.start]).unwrap();
         assert_eq!(names[0].as_ref().unwrap().symbol, format!("fun_{:x}", symbol.start));
-        assert!(!symbolicator.debuginfod_gave_up());
+        let failed = symbolicator.notes().iter().any(|note| note.contains("not asked again"));
+        assert!(!failed);
     }
 }
 
@@ -369,7 +370,8 @@ fn a_hanging_debuginfod_server_is_queried_once() {
         let names = symbolicator.resolve(&build.request(), &[symbol.start]).unwrap();
         assert_eq!(names[0].as_ref().unwrap().symbol, format!("fun_{:x}", symbol.start));
     }
-    assert!(symbolicator.debuginfod_gave_up());
+    let notes = symbolicator.notes();
+    assert!(notes.iter().any(|note| note.contains("not asked again")), "{notes:?}");
     assert_eq!(server.requests.load(Ordering::SeqCst), 1);
 }
 

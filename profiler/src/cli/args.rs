@@ -1,6 +1,7 @@
 //! The command line as parsed: names and help, nothing checked yet.
 
 mod check;
+mod convert;
 mod diff;
 mod events;
 mod export;
@@ -12,6 +13,7 @@ mod load;
 mod maps;
 mod order;
 mod preload;
+mod servers;
 mod share;
 mod smaps;
 mod trim;
@@ -24,6 +26,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use self::check::Check;
+pub use self::convert::Convert;
 pub use self::diff::Diff;
 pub(crate) use self::events::OutputFormat;
 pub use self::events::{EventFilters, EventOutput};
@@ -35,6 +38,7 @@ pub use self::load::{Load, Serve, Sources};
 pub use self::maps::{Maps, Way};
 pub use self::order::Order;
 pub use self::preload::{Preload, PreloadAction, PreloadRun};
+pub use self::servers::Servers;
 pub use self::share::Share;
 pub use self::smaps::Smaps;
 pub use self::trim::Trim;
@@ -265,6 +269,9 @@ pub struct Record {
     #[command(flatten)]
     /// Where sources may be read.
     pub sources: Sources,
+    #[command(flatten)]
+    /// Which servers may be asked.
+    pub servers: Servers,
     /// The program and its arguments
     #[arg(last = true, value_name = "COMMAND", help_heading = None)]
     pub command: Vec<OsString>,
@@ -333,22 +340,6 @@ pub struct ResultArgs {
     /// Include the sources of hot functions in the profile
     #[arg(long)]
     pub include_source: bool,
-}
-
-/// `ngmi convert`
-#[derive(Debug, Args)]
-pub struct Convert {
-    /// The event log
-    pub log: PathBuf,
-    /// Output file (standard output, `-`, is not supported)
-    #[arg(short, long, value_name = "FILE", default_value = "profile.json.gz", value_parser = file::file())]
-    pub output: PathBuf,
-    #[command(flatten)]
-    /// Where sources may be read.
-    pub sources: Sources,
-    #[command(flatten)]
-    /// How the result is reported.
-    pub result: ResultArgs,
 }
 
 /// `ngmi man`

@@ -11,13 +11,15 @@ use crate::record::conversion::Maker;
 use crate::record::finish::{self, OpenLog, Plan};
 use crate::record::options::ResultOptions;
 use crate::record::sandbox;
+use crate::record::servers::NameServers;
 use crate::record::sources::SourcePlaces;
 use crate::record::spool::Output;
 
 pub fn run(args: Convert) -> Result<ExitCode> {
     // A file system that never answers would keep this process from ending, so a separate process
     // writes the profile. It is started before the sandbox applies.
-    let maker = Maker::start(None, None)?;
+    let servers = NameServers::from(args.servers);
+    let maker = Maker::start(None, None, &servers)?;
     sandbox::around(&[&args.output]);
     let result = ResultOptions::try_from(args.result)?;
     let file = File::open(&args.log).with_context(|| {
@@ -35,6 +37,8 @@ pub fn run(args: Convert) -> Result<ExitCode> {
     let environment = std::env::vars_os().collect();
     let plan = Plan {
         sources: (result.include_source).then(|| SourcePlaces::new(&args.sources.source_root, &environment)),
+        // A foreign log could name any file as a build from Mozilla.
+        servers: if this_boot { servers } else { servers.without_mozilla() },
         max_samples: result.max_samples,
         complete_log: false,
         this_boot,

@@ -70,7 +70,7 @@ pub fn exec(args: &ExecArgs) -> Result<ExitCode> {
 }
 
 pub fn convert(args: &Inherited) -> Result<ExitCode> {
-    conversion::serve(inherited(args.fd)?)?;
+    conversion::serve(inherited(args.fd)?, args.network)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,6 +9,12 @@ use super::serve;
 
 pub fn run(args: &Load) -> Result<ExitCode> {
     let environment = std::env::vars_os().collect();
-    serve::run(&args.profile, &args.serve, &args.sources.source_root, &environment)?;
+    let servers = args.servers.clone().into();
+    serve::run(
+        &args.profile,
+        &args.serve,
+        (&args.sources.source_root, &servers),
+        &environment,
+    )?;
     Ok(ExitCode::SUCCESS)
 }

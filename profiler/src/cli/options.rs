@@ -12,6 +12,7 @@ use super::args;
 use crate::capture::hooks::disks::BlockMode;
 use crate::capture::hooks::faults::{FaultMode, FaultSource, Faults};
 use crate::record::options::{PageCache, RATE_LIMIT, RecordOptions, ResultOptions, STACK_COPY_LIMIT, Target, Wanted};
+use crate::record::servers::NameServers;
 
 impl TryFrom<args::Record> for RecordOptions {
     type Error = anyhow::Error;
@@ -66,8 +67,20 @@ impl TryFrom<args::Record> for RecordOptions {
             exact_touch: args.exact_touch,
             firefox_jit: args.firefox_jit,
             source_roots: args.sources.source_root,
+            servers: args.servers.into(),
             result: args.result.try_into()?,
         })
+    }
+}
+
+impl From<args::Servers> for NameServers {
+    fn from(args: args::Servers) -> Self {
+        Self {
+            urls: args.symbol_server,
+            mozilla: true,
+            mozilla_folders: None,
+            offline: args.no_network,
+        }
     }
 }
 

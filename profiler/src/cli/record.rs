@@ -54,7 +54,14 @@ fn one_of_many(mut args: Record, number: u32, reporter: RunReporter) -> Result<E
 
 /// Serves the profile until Ctrl-C. The profile exists even if that fails.
 fn open(options: &RecordOptions, serve: &Serve, outcome: &Outcome) -> Result<()> {
-    let run = || super::serve::run(&options.output, serve, &options.source_roots, &outcome.environment);
+    let run = || {
+        super::serve::run(
+            &options.output,
+            serve,
+            (&options.source_roots, &options.servers),
+            &outcome.environment,
+        )
+    };
     outcome.signals.left_to(run).with_context(|| {
         let profile = options.output.display();
         format!("the profile was written to {profile} but can't be opened; try `ngmi load {profile}`")

@@ -8,13 +8,13 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use symbols::Debuginfod;
 use symbols::server::{ServerConfig, SourceRoots, SymbolServer};
 use tokio::signal::unix::{SignalKind, signal};
 use web::{Explorer, ProfilerUrl, Server, Site};
 
 use super::args::Serve;
 use crate::record::identity::Environment;
+use crate::record::servers::NameServers;
 use crate::record::sources::SourcePlaces;
 use crate::terminal::{print_note, say};
 
@@ -22,7 +22,12 @@ use crate::terminal::{print_note, say};
 ///
 /// # Errors
 /// The profile can't be read, or the address is in use.
-pub fn run(profile: &Path, options: &Serve, roots: &[PathBuf], environment: &Environment) -> Result<()> {
+pub fn run(
+    profile: &Path,
+    options: &Serve,
+    (roots, servers): (&[PathBuf], &NameServers),
+    environment: &Environment,
+) -> Result<()> {
     let address = options.host.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let opened = Served::open(profile)?;
     let site = Site {
@@ -32,7 +37,7 @@ pub fn run(profile: &Path, options: &Serve, roots: &[PathBuf], environment: &Env
         profiler: ProfilerUrl::new(&options.profiler_url)?,
         symbols: Some(Arc::new(symbol_server(
             opened.clone(),
-            options,
+            (options, servers),
             SourcePlaces::new(roots, environment).roots(),
         )?)),
         explorer: Some(explorer_of(opened)),
@@ -58,11 +63,16 @@ pub fn run(profile: &Path, options: &Serve, roots: &[PathBuf], environment: &Env
     })
 }
 
-fn symbol_server(opened: Served, options: &Serve, roots: SourceRoots) -> Result<SymbolServer> {
+fn symbol_server(
+    opened: Served,
+    (options, servers): (&Serve, &NameServers),
+    roots: SourceRoots,
+) -> Result<SymbolServer> {
     let config = ServerConfig {
         roots,
-        debuginfod: Debuginfod::from_env(),
-        fetch_source: options.fetch_source,
+        debuginfod: servers.debuginfod(),
+        symbol_servers: servers.symbol_servers(),
+        fetch_source: options.fetch_source && !servers.offline,
     };
     let named = move || {
         let from_the_start = opened.reader();

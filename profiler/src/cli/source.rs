@@ -16,6 +16,7 @@ use crate::fact::{FactSink, FactSource, Tables};
 use crate::profile::{ForeignSource, ProfileSource, ReadError};
 use crate::record::binaries::{OpenBinaries, Vdso};
 use crate::record::names;
+use crate::record::servers::NameServers;
 
 /// The kind of an input file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +100,8 @@ fn log(file: File, sink: &mut dyn FactSink) -> Result<Tables> {
     let mut tables = source.replay(sink)?;
     bar.finish_and_clear();
     if !source.is_complete() {
-        names::resolve(&mut tables, source.files(), &binaries, &|_, _| {});
+        let servers = NameServers::from_env().config(None);
+        names::resolve(&mut tables, (source.files(), &binaries), servers, &|_, _| {});
     }
     Ok(tables)
 }

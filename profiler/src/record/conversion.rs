@@ -1,6 +1,7 @@
 //! Creates the profile of a recording in a separate, sandboxed process: it reads files that the recorded program may have chosen, so it can write only
 //! to what it receives, the log and the profile that has no name yet. docs/decisions/0002-sandbox.md.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -24,6 +25,7 @@ use super::identity::Environment;
 use super::privilege::joint;
 use super::reach::Reach;
 use super::sandbox;
+use super::servers::NameServers;
 use super::spool::{Output, Spool};
 use crate::capture::proc::open_files;
 use crate::capture::socket::link::Link;
@@ -69,8 +71,14 @@ pub fn run(
 ) -> Result<Summary> {
     // A separate thread, because it gives up new privileges for itself and for what it starts: a browser that is started later may need them.
     thread::scope(|scope| {
-        let thread = scope
-            .spawn(|| Maker::start(Some(environment), scratch)?.make((log.file(), &log.path()), output, mapped, plan));
+        let thread = scope.spawn(|| {
+            Maker::start(Some(environment), scratch, &plan.servers)?.make(
+                (log.file(), &log.path()),
+                output,
+                mapped,
+                plan,
+            )
+        });
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
@@ -80,13 +88,20 @@ impl Maker {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn start(environment: Option<&Environment>, scratch: Option<&Path>) -> Result<Self> {
+    pub fn start(environment: Option<&Environment>, scratch: Option<&Path>, servers: &NameServers) -> Result<Self> {
         prctl::set_no_new_privs().context("no_new_privs")?;
         let (ours, theirs) = joint(SockType::SeqPacket)?;
         let mut command = Command::new("/proc/self/exe");
         command.args(["__convert", &theirs.as_raw_fd().to_string()]);
-        if let Some(environment) = environment {
-            command.env_clear().envs(environment);
+        let may_ask = match environment {
+            Some(environment) => {
+                command.env_clear().envs(environment);
+                servers.may_ask(|name| environment.get(OsStr::new(name)).cloned())
+            }
+            None => servers.may_ask(|name| std::env::var_os(name)),
+        };
+        if may_ask {
+            command.arg("--network");
         }
         if let Some(scratch) = scratch {
             command.env("TMPDIR", scratch);
@@ -160,11 +175,11 @@ fn answer(mut child: Child, sent: Result<()>) -> Result<Summary> {
     bail!("the process that creates the profile ended with {ended}")
 }
 
-/// Runs `ngmi __convert FD`.
+/// Runs `ngmi __convert FD`, which may ask servers with `network`.
 ///
 /// # Errors
 /// When the system refuses what the conversion needs.
-pub fn serve(socket: OwnedFd) -> Result<()> {
+pub fn serve(socket: OwnedFd, network: bool) -> Result<()> {
     // The recorder decides about signals that end a group of processes; without a recorder the profile is of no use.
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -172,7 +187,12 @@ pub fn serve(socket: OwnedFd) -> Result<()> {
     }
     // This process also holds each mapped file open.
     let _raised = open_files::raise();
-    sandbox::around_conversion();
+    let caches = if network {
+        NameServers::any().caches()
+    } else {
+        Vec::new()
+    };
+    sandbox::around_conversion(&caches);
     let answer: Answer = convert(&Link::from(socket)).map_err(|error| format!("{error:#}"));
     let mut line = serde_json::to_vec(&answer)?;
     line.push(b'\n');
@@ -202,6 +222,8 @@ fn convert(link: &Link) -> Result<Summary> {
         .context("__convert is an internal subcommand; use `ngmi record`")?;
     let vdso = Vdso::of_this_kernel();
     plan.left_out.iter().for_each(|path| leave_out(path));
+    // Now it is known whether a server will be asked.
+    sandbox::around_conversion(&plan.servers.caches());
     if plan.reads_only_mapped {
         sandbox::around_reads(&Reach::of(&mapped, &plan));
     }

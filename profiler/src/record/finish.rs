@@ -3,15 +3,18 @@
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use profiler_common::Loss;
 use serde::{Deserialize, Serialize};
+use symbols::OnDownload;
 
 use super::binaries::OpenBinaries;
 use super::names;
+use super::servers::NameServers;
 use super::sources::{self, SourcePlaces};
 use super::spool::Output;
 use crate::addr::ns;
@@ -33,6 +36,8 @@ use crate::report::Summary;
 pub struct Plan {
     /// Where to find the sources of hot functions, which are put into the profile; `None`: leave them out.
     pub sources: Option<SourcePlaces>,
+    /// Servers for names that this machine does not have.
+    pub servers: NameServers,
     /// Maximum number of samples in the profile.
     pub max_samples: u32,
     /// Whether to append unwound stacks and names to the log.
@@ -100,9 +105,11 @@ pub fn finish(log: OpenLog, output: &mut Output, binaries: &OpenBinaries, plan: 
     }
     let bar = progress.steps("naming");
     let named = |tables: &mut Tables| {
-        names::resolve(tables, source.files(), binaries, &|done, all| {
+        let servers = plan.servers.config(Some(shown_in(bar.clone())));
+        names::resolve(tables, (source.files(), binaries), servers, &|done, all| {
             bar.set_length(all as u64);
             bar.set_position(done as u64);
+            bar.set_message("naming");
         });
         if plan.this_boot {
             names::resolve_kernel(tables);
@@ -116,7 +123,8 @@ pub fn finish(log: OpenLog, output: &mut Output, binaries: &OpenBinaries, plan: 
     }
     let mut collected = collector.finish(&mut tables);
     merged::gather(merged::THREADS, &mut tables, &mut collected);
-    if !plan.complete_log && !source.is_complete() {
+    // A kept log has names, but perhaps not those of a server that is named now.
+    if !plan.complete_log && (!source.is_complete() || !plan.servers.urls.is_empty()) {
         named(&mut tables);
     }
     drop(source);
@@ -187,6 +195,11 @@ fn append(log: &mut File, event: &Event<'_>) -> std::io::Result<()> {
     let mut writer = LogWriter::append(log)?;
     writer.event(event)?;
     writer.finish().map(drop)
+}
+
+/// Shows downloads next to a bar.
+fn shown_in(bar: ProgressBar) -> OnDownload {
+    Arc::new(move |name, bytes| bar.set_message(format!("{name} ({})", HumanBytes(bytes))))
 }
 
 /// Progress bars, shown only on a terminal, and only when something takes longer than a moment.

@@ -8,14 +8,16 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use symbols::kallsyms::KernelSymbols;
-use symbols::{AddressName, BinaryRequest, Symbolicator};
+use symbols::{AddressName, BinaryRequest, Config, Symbolicator};
 
 use super::binaries::OpenBinaries;
 use super::places::{self, Places};
 use crate::capture::proc::machine;
 use crate::event::FileId;
 use crate::fact::replay::files::FileIndex;
-use crate::fact::{FrameId, FrameName, Location, ModuleId, ModuleKind, SourceFrame, Tables, nameless, short_path};
+use crate::fact::{
+    FrameId, FrameName, Location, ModuleId, ModuleKind, SourceFrame, Tables, nameless, place_of_nameless, short_path,
+};
 
 /// The addresses of one module that need a name, relative to its base.
 struct Wanted {
@@ -28,18 +30,18 @@ struct Wanted {
     places: Option<Places>,
 }
 
-/// Names every frame that has no name yet, and every offset in `files`. What has no symbols stays unnamed, and the
-/// module gives the reason.
+/// Names every frame that has no name yet, and every offset in `files`, also with symbols from `servers`. What has no
+/// symbols stays unnamed, and the module gives the reason.
 pub fn resolve(
     tables: &mut Tables,
-    files: Option<&FileIndex>,
-    binaries: &OpenBinaries,
+    (files, binaries): (Option<&FileIndex>, &OpenBinaries),
+    servers: Config,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) {
     note_cut_files(tables, binaries);
     let places = files.map_or_else(Vec::new, |files| places::sections(tables, files, binaries));
     let wanted = with_places(tables, wanted(tables, binaries), places);
-    let symbolicator = match Symbolicator::new(symbols::Config::from_env()) {
+    let symbolicator = match Symbolicator::new(servers) {
         Ok(symbolicator) => symbolicator,
         Err(error) => {
             tables
@@ -54,6 +56,7 @@ pub fn resolve(
         .map(|one| (one.request.clone(), one.addresses.clone()))
         .collect();
     let answers = symbolicator.resolve_many(&requests, |done| progress(done, requests.len()));
+    tables.recording.notes.extend(symbolicator.notes());
     let mut texts = Texts::default();
     for (one, answer) in wanted.into_iter().zip(answers) {
         match answer {
@@ -108,7 +111,8 @@ fn wanted(tables: &Tables, binaries: &OpenBinaries) -> Vec<Wanted> {
             ModuleKind::Vdso => is_same_kernel,
             _ => false,
         };
-        if !is_here || tables.names.contains_key(&id) {
+        let is_named = |name: &FrameName| place_of_nameless(&name.symbol).is_none();
+        if !is_here || tables.names.get(&id).is_some_and(is_named) {
             continue;
         }
         let lookup = svma.0.saturating_sub(u64::from(frame.is_return_address));

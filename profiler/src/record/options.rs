@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::servers::NameServers;
 use crate::capture::hooks::disks::BlockMode;
 use crate::capture::hooks::faults::Faults;
 use crate::capture::hooks::waits::OffCpu;
@@ -71,6 +72,8 @@ pub struct RecordOptions {
     pub page_cache: Option<PageCache>,
     /// Folders to read sources from, in addition to the default ones.
     pub source_roots: Vec<PathBuf>,
+    /// Servers for names that this machine does not have.
+    pub servers: NameServers,
     /// How the result is reported.
     pub result: ResultOptions,
 }

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::Uid;
 use rustc_hash::FxHashSet;
+use symbols::Config;
 use symbols::elf::ElfFile;
 use symbols::patience::{Progress, patiently};
-use symbols::{Config, Debuginfod};
 
 use super::finish::Plan;
 use crate::capture::files::open::open_regular;
@@ -75,8 +75,9 @@ impl Reach {
         if let Some(places) = &plan.sources {
             reach.folders.extend(places.roots().readable());
         }
-        if let Some(debuginfod) = Debuginfod::from_env() {
-            reach.folders.push(debuginfod.cache_directory);
+        let caches = plan.servers.caches();
+        if !caches.is_empty() {
+            reach.folders.extend(caches);
             reach.folders.extend(RESOLVER.map(PathBuf::from));
         }
         for (mapping, file) in mapped {

@@ -3,15 +3,18 @@
 //! no connection. The kernel's Landlock enforces it; docs/decisions/0002-sandbox.md says where it
 //! is missing, and why.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, PathBeneath, Ruleset, RulesetAttr as _,
     RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
-use symbols::{Config, Debuginfod};
+use symbols::Config;
 
 use super::reach::Reach;
+use super::servers::NameServers;
 use crate::event::HookStatus;
 
 /// The newest Landlock ABI that this code knows.
@@ -21,7 +24,11 @@ const NEWEST: ABI = ABI::V10;
 /// kernel supports it. Call it before the first byte is read, with a single thread: it applies to
 /// that thread and to those that it starts.
 pub fn around(outputs: &[&Path]) {
-    let debuginfod = Debuginfod::from_env();
+    around_outputs(outputs, &NameServers::from_env().caches());
+}
+
+/// The same, for a process that asks the servers with these cache folders.
+fn around_outputs(outputs: &[&Path], caches: &[PathBuf]) {
     // For temporary rows, and for binaries that line information is read from.
     let mut places = vec![Config::scratch_folder()];
     for &output in outputs {
@@ -29,20 +36,21 @@ pub fn around(outputs: &[&Path]) {
         places.push(folder_of(output));
         places.push(output.to_owned());
     }
-    if let Some(debuginfod) = &debuginfod {
+    for cache in caches {
         // The kernel needs an existing folder; if it can't be created, that is reported when it is
         // needed.
-        let _ = std::fs::create_dir_all(&debuginfod.cache_directory);
-        places.push(debuginfod.cache_directory.clone());
+        let _ = DirBuilder::new().recursive(true).mode(0o700).create(cache);
+        places.push(cache.clone());
     }
     // A kernel without Landlock, or a container that refuses it, changes nothing; `ngmi doctor`
     // reports it.
-    let _ = restrict(&places, debuginfod.is_some());
+    let _ = restrict(&places, !caches.is_empty());
 }
 
-/// Like [`around`], for the process that writes a recording's profile: it inherits its output.
-pub fn around_conversion() {
-    around(&[]);
+/// Like [`around`], for the process that writes a recording's profile: it inherits its output, and
+/// may ask the servers with these cache folders.
+pub fn around_conversion(caches: &[PathBuf]) {
+    around_outputs(&[], caches);
 }
 
 /// Applies a second sandbox to the process that writes a recording's profile, once it knows the

@@ -33,6 +33,7 @@ mod refusals;
 mod runtime_code;
 mod scope;
 mod serve;
+mod servers;
 mod stacks;
 mod threads;
 mod unwritable;

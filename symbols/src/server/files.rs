@@ -11,25 +11,31 @@ use samply_symbols::{
     OptionallySendFuture,
 };
 
+use super::ServerConfig;
 use super::libraries::LibraryKey;
-use crate::Debuginfod;
 use crate::contents::{Contents, Room};
+use crate::elf::ElfFile;
 use crate::symbolicator::debug_files::{self, Location, Read};
 use crate::symbolicator::debuginfod::{Client, Kind};
 use crate::symbolicator::locate::{SYSTEM_DEBUG_DIRECTORY, build_id_path};
+use crate::symbolicator::symbol_servers;
+use crate::vetted;
 
 /// Finds and opens the files of libraries.
 pub(super) struct LibraryFiles {
     known: Mutex<HashMap<LibraryKey, LibraryInfo>>,
     debuginfod: Option<Client>,
+    symbol_servers: Option<symbol_servers::Client>,
     read: Read,
 }
 
 impl LibraryFiles {
-    pub fn new(debuginfod: Option<&Debuginfod>) -> Self {
+    pub fn new(config: &ServerConfig) -> Self {
+        let debuginfod = config.debuginfod.clone();
         Self {
             known: Mutex::default(),
-            debuginfod: debuginfod.cloned().map(Client::new),
+            debuginfod: debuginfod.map(|servers| Client::new(servers, None)),
+            symbol_servers: (config.symbol_servers.as_ref()).map(|servers| symbol_servers::Client::new(servers, None)),
             read: Read::default(),
         }
     }
@@ -78,6 +84,11 @@ impl LibraryFiles {
     async fn load(&self, location: Location) -> FileAndPathHelperResult<Contents> {
         let path = match &location {
             Location::First(path) | Location::At(path) => path.clone(),
+            Location::Symbols(path, id) => {
+                let client = self.symbol_servers.as_ref().ok_or("no symbol server is configured")?;
+                let file = client.file(path, *id).await.ok_or("no symbol server has it")?;
+                return self.read.plain(&file);
+            }
             Location::Download(build_id, kind) => {
                 let client = self.debuginfod.as_ref().ok_or("no debuginfod server is configured")?;
                 client
@@ -88,6 +99,15 @@ impl LibraryFiles {
         };
         self.read.open(&path, &Room::new())
     }
+}
+
+/// Whether the library contains its debug info, so that no server is asked.
+fn has_debug_info(info: &LibraryInfo) -> bool {
+    let open = |path: &String| ElfFile::open_debug(&vetted::open_stored(Path::new(path)).ok()?).ok();
+    info.path
+        .as_ref()
+        .and_then(open)
+        .is_some_and(|elf| elf.has_section(".debug_info"))
 }
 
 fn build_id(info: &LibraryInfo) -> Option<&[u8]> {
@@ -124,6 +144,13 @@ impl FileAndPathHelper for LibraryFiles {
         paths.extend(by_build_id.map(|relative| Path::new(SYSTEM_DEBUG_DIRECTORY).join(relative)));
         let mut locations: Vec<Location> = paths.into_iter().map(Location::At).collect();
         locations.extend(self.downloads(&info, &[Kind::DebugInfo]));
+        if let Some(id) = info
+            .debug_id
+            .filter(|_| self.symbol_servers.is_some() && !has_debug_info(&info))
+        {
+            let name = info.path.as_ref().or(info.debug_name.as_ref());
+            locations.extend(name.map(|path| Location::Symbols(path.into(), id)));
+        }
         locations.extend(info.path.map(|path| Location::At(path.into())));
         Ok(single(locations))
     }

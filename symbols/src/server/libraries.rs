@@ -8,8 +8,8 @@ use samply_api::Api;
 use samply_symbols::debugid::DebugId;
 use samply_symbols::{CodeId, LibraryInfo, SymbolManager, SymbolMap};
 
+use super::ServerConfig;
 use super::files::LibraryFiles;
-use crate::Debuginfod;
 use crate::vetted::{self, Vetted};
 
 /// A library in the profile.
@@ -60,9 +60,9 @@ pub(super) struct Asked<'q> {
 }
 
 impl Libraries {
-    pub fn new(libraries: &[Library], debuginfod: Option<&Debuginfod>) -> Self {
+    pub fn new(libraries: &[Library], config: &ServerConfig) -> Self {
         let mut all = Self {
-            manager: SymbolManager::with_helper(LibraryFiles::new(debuginfod)),
+            manager: SymbolManager::with_helper(LibraryFiles::new(config)),
             by_debug_id: HashMap::new(),
             by_code_id: HashMap::new(),
         };

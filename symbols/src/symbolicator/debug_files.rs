@@ -2,11 +2,13 @@
 //! `.dwp` and `.gnu_debugaltlink` files that those name. An untrusted binary may name any file.
 
 use std::fmt;
+use std::fs::File;
 use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 
+use samply_symbols::debugid::DebugId;
 use samply_symbols::{
     CandidatePathInfo, ElfBuildId, FileAndPathHelper, FileAndPathHelperResult, FileLocation, LibraryInfo,
     OptionallySendFuture,
@@ -15,7 +17,7 @@ use samply_symbols::{
 use super::debuginfod::Kind;
 use super::locate::SYSTEM_DEBUG_DIRECTORY;
 use crate::contents::{Contents, Room};
-use crate::elf::{ElfBytes, ElfFile};
+use crate::elf::{self, ElfBytes, ElfFile};
 use crate::vetted;
 
 /// Identifies a file for samply-symbols.
@@ -28,6 +30,8 @@ pub(crate) enum Location {
     /// A file from a debuginfod server for the build with this id. Paths in it are from the machine
     /// that built it.
     Download(Vec<u8>, Kind),
+    /// The symbol file of a build of the binary at this path.
+    Symbols(PathBuf, DebugId),
 }
 
 impl Location {
@@ -35,7 +39,7 @@ impl Location {
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::First(path) | Self::At(path) => Some(path),
-            Self::Download(..) => None,
+            Self::Download(..) | Self::Symbols(..) => None,
         }
     }
 
@@ -50,6 +54,7 @@ impl fmt::Display for Location {
         match self {
             Self::First(path) | Self::At(path) => path.display().fmt(f),
             Self::Download(build_id, _) => write!(f, "build {} from a debuginfod server", super::hex(build_id)),
+            Self::Symbols(path, id) => write!(f, "symbols of {}, {}", path.display(), id.breakpad()),
         }
     }
 }
@@ -103,6 +108,14 @@ impl Read {
         self.contents(&ElfFile::open_debug(&vetted::open_stored(path)?)?, room)
     }
 
+    /// Opens a symbol file, which is not ELF.
+    pub(crate) fn plain(&self, file: &File) -> FileAndPathHelperResult<Contents> {
+        let bytes = elf::map(file)?;
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        files.push(bytes.clone());
+        Ok(Contents::plain(bytes))
+    }
+
     fn contents(&self, elf: &ElfFile, room: &Room) -> FileAndPathHelperResult<Contents> {
         let contents = Contents::of(elf, room).ok_or("its debug information is damaged, or too large")?;
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -138,6 +151,17 @@ impl DebugFiles {
         })
     }
 
+    /// For a symbol file without ELF. `None`: it is empty or too large.
+    pub(super) fn of_symbols(file: &File) -> Option<Self> {
+        let (room, read) = (Room::new(), Read::default());
+        let first = read.plain(file).ok()?;
+        Some(Self {
+            first: Mutex::new(Some(first)),
+            room,
+            read,
+        })
+    }
+
     /// Whether a file was truncated while it was read.
     pub(super) fn was_cut(&self) -> bool {
         self.read.was_cut()
@@ -150,7 +174,7 @@ impl DebugFiles {
                 Ok(first.take().ok_or("it was read before")?)
             }
             Location::At(path) => self.read.open(path, &self.room),
-            Location::Download(..) => Err("it is not on this machine".into()),
+            Location::Download(..) | Location::Symbols(..) => Err("it is not on this machine".into()),
         }
     }
 }

@@ -2,17 +2,26 @@
 //! <https://www.mankier.com/8/debuginfod#Webapi>
 
 use std::env;
-use std::io::{self, Write as _};
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
+
+use crate::download::{OnDownload, Server};
+use crate::home;
+use crate::store::Store;
 
 /// Default timeout for one file, without `DEBUGINFOD_TIMEOUT`; that of elfutils.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(90);
 /// Larger files are not saved: no readable debug file is larger.
 const MAX_BYTES: u64 = 16 << 30;
+/// Where packages and administrators name servers, one file each.
+const SYSTEM: &str = "/etc/debuginfod";
+/// Longest file there that is read.
+const MAX_LIST: usize = 64 << 10;
 
 /// The servers for debug files, and the cache for downloads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,36 +30,57 @@ pub struct Debuginfod {
     pub urls: Vec<String>,
     /// Cache folder; files are saved as `BUILD_ID/debuginfo`.
     pub cache_directory: PathBuf,
-    /// Timeout for one file. After the first timeout, no more files are requested.
+    /// Timeout for one file. A server that exceeds it is not asked again.
     pub timeout: Duration,
 }
 
 impl Debuginfod {
-    /// Reads `DEBUGINFOD_URLS` and `DEBUGINFOD_TIMEOUT` (seconds): `None` if no server is named, or
-    /// there is no cache folder. Files are saved in `symbols/debuginfod` of the user's cache
-    /// directory.
+    /// Reads `DEBUGINFOD_URLS`, or else `/etc/debuginfod/*.urls`, and `DEBUGINFOD_TIMEOUT`
+    /// (seconds): `None` if no server is named (also if the variable is empty), or there is no
+    /// cache folder. Files are saved in `ngmi/debuginfod` of the user's cache folder.
     pub fn from_env() -> Option<Self> {
-        // elfutils also allows words such as `ima:enforcing` in the list.
-        let urls: Vec<String> = env::var("DEBUGINFOD_URLS")
-            .ok()?
-            .split_ascii_whitespace()
-            .filter(|word| word.starts_with("http://") || word.starts_with("https://"))
-            .map(str::to_owned)
-            .collect();
+        let urls = Self::named(|name| env::var_os(name));
         if urls.is_empty() {
             return None;
         }
-        let cache = crate::home::cache_folder()?;
+        let cache = home::cache_folder()?;
         let seconds = env::var("DEBUGINFOD_TIMEOUT").ok().and_then(|value| value.parse().ok());
         let timeout = seconds
             .filter(|seconds| *seconds > 0)
             .map_or(DEFAULT_TIMEOUT, Duration::from_secs);
         Some(Self {
             urls,
-            cache_directory: cache.join("symbols/debuginfod"),
+            cache_directory: cache.join("ngmi/debuginfod"),
             timeout,
         })
     }
+
+    /// The servers that another environment or this system names.
+    pub fn named(variable: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
+        let named = variable("DEBUGINFOD_URLS").map(|text| text.to_string_lossy().into_owned());
+        servers(&named.unwrap_or_else(|| of_the_system(Path::new(SYSTEM))))
+    }
+}
+
+/// elfutils also allows words such as `ima:enforcing` in the list.
+fn servers(list: &str) -> Vec<String> {
+    list.split_ascii_whitespace()
+        .filter(|word| word.starts_with("http://") || word.starts_with("https://"))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The texts of all lists, as the distributions' shell profiles join them.
+fn of_the_system(folder: &Path) -> String {
+    let mut lists: Vec<PathBuf> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "urls"))
+        .collect();
+    lists.sort();
+    let read = |list: &PathBuf| fs::read_to_string(list).ok().filter(|text| text.len() <= MAX_LIST);
+    lists.iter().filter_map(read).collect::<Vec<_>>().join(" ")
 }
 
 /// The kind of a build's file.
@@ -71,23 +101,29 @@ impl Kind {
     }
 }
 
-/// Requests files until a server times out.
+/// Requests files until each server has failed.
 pub(crate) struct Client {
-    config: Debuginfod,
-    gave_up: AtomicBool,
+    servers: Vec<Server>,
+    folder: PathBuf,
+    store: Store,
+    timeout: Duration,
+    on_download: Option<OnDownload>,
 }
 
 impl Client {
-    pub(crate) fn new(config: Debuginfod) -> Self {
+    pub(crate) fn new(config: Debuginfod, on_download: Option<OnDownload>) -> Self {
         Self {
-            config,
-            gave_up: AtomicBool::new(false),
+            servers: config.urls.iter().filter_map(|url| Server::new(url)).collect(),
+            store: Store::new(config.cache_directory.clone()),
+            folder: config.cache_directory,
+            timeout: config.timeout,
+            on_download,
         }
     }
 
-    /// Whether a server timed out, so the remaining files were not requested.
-    pub(super) fn gave_up(&self) -> bool {
-        self.gave_up.load(Ordering::Relaxed)
+    /// What was asked, and what failed: for the user.
+    pub(super) fn notes(&self) -> Vec<String> {
+        self.servers.iter().flat_map(Server::notes).collect()
     }
 
     /// The path of the debug file with `build_id`, from the cache or from a server.
@@ -101,60 +137,72 @@ impl Client {
             return None;
         }
         let build_id = super::hex(build_id);
-        let folder = self.config.cache_directory.join(&build_id);
-        let path = folder.join(kind.name());
-        if path.is_file() {
-            return Some(path);
+        let relative = Path::new(&build_id).join(kind.name());
+        match self.store.open(&relative) {
+            Ok(None) => {}
+            Ok(Some(_)) => return Some(self.folder.join(relative)),
+            Err(_) => return None,
         }
-        if self.gave_up() {
-            return None;
-        }
-        let download = self.download(&build_id, kind, &folder, &path);
-        let Ok(found) = tokio::time::timeout(self.config.timeout, download).await else {
-            self.gave_up.store(true, Ordering::Relaxed);
-            return None;
-        };
-        found.then_some(path)
-    }
-
-    /// Downloads from the first server that has the file.
-    async fn download(&self, build_id: &str, kind: Kind, folder: &Path, path: &Path) -> bool {
-        let Ok(client) = reqwest::Client::builder()
-            .user_agent(concat!("ngmi/", env!("CARGO_PKG_VERSION")))
-            .build()
-        else {
-            return false;
-        };
-        for server in &self.config.urls {
-            let url = format!("{}/buildid/{build_id}/{}", server.trim_end_matches('/'), kind.name());
-            let Ok(response) = client
-                .get(url)
-                .send()
-                .await
-                .and_then(reqwest::Response::error_for_status)
-            else {
-                continue;
+        for server in self.servers.iter().filter(|server| !server.has_failed()) {
+            let mut target = DebugFile {
+                out: self.store.create(&relative).ok()?,
+                start: Vec::new(),
+                bytes: 0,
             };
-            if keep(response, folder, path).await.is_ok() {
-                return true;
+            let parts = ["buildid", &build_id, kind.name()];
+            let download = server.download(&parts, &mut target, self.timeout, self.on_download.as_ref());
+            if download.await && self.store.keep(target.out, &relative).is_ok() {
+                return Some(self.folder.join(relative));
             }
         }
-        false
+        None
     }
 }
 
-/// Renames a download into place when it is complete.
-async fn keep(mut response: reqwest::Response, folder: &Path, path: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    let mut size = 0_u64;
-    while let Some(chunk) = response.chunk().await.map_err(io::Error::other)? {
-        size = size.saturating_add(chunk.len() as u64);
-        if size > MAX_BYTES {
-            return Err(io::ErrorKind::FileTooLarge.into());
+/// Refuses what is not ELF, and what is too large.
+struct DebugFile<W> {
+    out: W,
+    start: Vec<u8>,
+    bytes: u64,
+}
+
+impl<W: Write> Write for DebugFile<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        const ELF: &[u8] = b"\x7fELF";
+        self.bytes = self.bytes.saturating_add(bytes.len() as u64);
+        let missing = ELF.len() - self.start.len();
+        self.start.extend(bytes.iter().take(missing));
+        if !ELF.starts_with(&self.start) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not an ELF file"));
         }
-        file.write_all(&chunk)?;
+        if self.bytes > MAX_BYTES {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is larger than 16 GiB"));
+        }
+        self.out.write_all(bytes)?;
+        Ok(bytes.len())
     }
-    file.persist(path)?;
-    Ok(())
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_systems_lists_are_joined() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(of_the_system(&folder.path().join("missing")), "");
+        for (name, text) in [
+            ("b.urls", "https://b.example/ ima:enforcing\nftp://c.example\n"),
+            ("a.urls", "https://a.example/"),
+            ("a.certpath", "https://no.example"),
+        ] {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        let list = of_the_system(folder.path());
+        assert_eq!(servers(&list), ["https://a.example/", "https://b.example/"]);
+    }
 }

@@ -61,10 +61,13 @@ impl Symbolicator {
                 .or_else(|| code.between_functions(svma, &table, ranges.as_ref()))?;
             Some(describe(svma, base, function, frames.as_ref(), &table))
         };
-        let names = addresses.iter().map(name).collect();
+        let mut names: AddressNames = addresses.iter().map(name).collect();
         // Names based on zeros would look like any other.
         let was_cut =
-            [opened, described].iter().any(|file| file.was_changed()) || frames.is_some_and(|frames| frames.was_cut());
+            [opened, described].iter().any(|file| file.was_changed()) || frames.as_ref().is_some_and(Frames::was_cut);
+        if frames.is_none() && names.iter().flatten().any(|name| name.is_nameless) {
+            self.name_from_servers(&mut names, addresses, (opened, binary), (&code, ranges.as_ref()));
+        }
         if was_cut { Err(ElfError::Cut) } else { Ok(names) }
     }
 
@@ -84,7 +87,7 @@ impl Symbolicator {
 }
 
 /// The code of a file.
-struct Code {
+pub(super) struct Code {
     /// Start and end of each code section, sorted by address.
     sections: Vec<(u64, u64)>,
     entry: u64,
@@ -98,7 +101,7 @@ impl Code {
         })
     }
 
-    fn section_of(&self, svma: u64) -> Option<(u64, u64)> {
+    pub(super) fn section_of(&self, svma: u64) -> Option<(u64, u64)> {
         section_of(&self.sections, svma)
     }
 

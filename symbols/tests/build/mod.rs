@@ -1,6 +1,9 @@
 //! Compiles small programs, and gets the addresses of their functions from `nm`.
 #![allow(dead_code)] // Not every test file uses every helper.
 
+pub mod served;
+pub mod sym;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -91,6 +94,11 @@ impl Build {
     pub fn symbol_with(&self, part: &str) -> Symbol {
         let found = self.symbols.iter().find(|symbol| symbol.name.contains(part));
         found.unwrap_or_else(|| panic!("nm lists nothing with {part}")).clone()
+    }
+
+    /// All functions that `nm` listed with a size.
+    pub fn functions(&self) -> impl Iterator<Item = &Symbol> {
+        self.symbols.iter().filter(|symbol| symbol.size > 0)
     }
 
     /// The same directory, with the program `name` in it.

@@ -26,6 +26,9 @@ pub struct CaptureArgs {
 pub struct Inherited {
     /// Inherited descriptor of the socket that carries the instructions
     pub fd: i32,
+    /// The instructions may name servers to ask
+    #[arg(long)]
+    pub network: bool,
 }
 
 /// `ngmi __exec`

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::Servers;
+
 /// `ngmi load`
 #[derive(Debug, Args)]
 #[command(
@@ -21,6 +23,9 @@ pub struct Load {
     #[command(flatten)]
     /// Where sources may be read.
     pub sources: Sources,
+    #[command(flatten)]
+    /// Which servers may be asked.
+    pub servers: Servers,
 }
 
 /// How a profile is opened.

@@ -62,9 +62,17 @@ impl Ngmi {
         let dir = tempfile::Builder::new().prefix("ngmi-test-").tempdir().unwrap();
         command.arg(subcommand).current_dir(dir.path()).stdin(Stdio::null());
         // The tests themselves may run under sudo; only tests about sudo set its variables.
-        for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND", "DEBUGINFOD_URLS"] {
+        for name in [
+            "SUDO_UID",
+            "SUDO_GID",
+            "SUDO_USER",
+            "SUDO_COMMAND",
+            "NGMI_SYMBOL_SERVER",
+        ] {
             command.env_remove(name);
         }
+        // Empty, it also hides the servers that the system names.
+        command.env("DEBUGINFOD_URLS", "");
         Self {
             command,
             dir,
