@@ -1,5 +1,6 @@
 //! The recorder, which runs as the user: starts the command, supervises the recording, and finishes it.
 
+pub mod advice;
 mod anchors;
 pub mod attachments;
 pub mod binaries;
@@ -289,9 +290,11 @@ fn conclude(
         left_out: left_out(&captured.mapped),
         notes: std::mem::take(&mut captured.notes),
     };
+    let servers = plan.servers.clone();
     let mapped = std::mem::take(&mut captured.mapped);
     let scratch = setting.folders.scratch();
     let mut summary = conversion::run(spool, &mut output, mapped, plan, (&setting.environment, scratch))?;
+    advice::advise(&mut summary, &servers);
     finish::place(output, &mut summary)?;
     handover::warn(options, captured, &summary.left);
     Ok(summary)

@@ -28,6 +28,7 @@ pub mod metrics;
 pub mod order;
 pub mod preload;
 pub mod privacy;
+pub mod remedy;
 pub mod repeat;
 pub mod select;
 pub mod smaps;

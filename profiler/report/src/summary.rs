@@ -2,6 +2,7 @@
 
 mod cost;
 mod faults;
+mod nameless;
 mod stacks;
 mod text;
 mod waits;
@@ -20,6 +21,7 @@ use fact::{FactSink, FrameId, Location, Mark, MergedThreads, ModuleId, SampleFac
 
 pub use cost::CostSummary;
 pub use faults::FaultSummary;
+pub use nameless::NamelessModule;
 pub use stacks::StackSummary;
 use text::list;
 pub use waits::WaitSummary;
@@ -44,6 +46,9 @@ pub struct Summary {
     pub findings: Vec<Finding>,
     /// Functions with the most self samples.
     pub hottest: Vec<HotFunction>,
+    /// Modules with the most self samples in functions without a name.
+    #[serde(default)]
+    pub nameless: Vec<NamelessModule>,
     /// Number of samples.
     pub samples: u64,
     /// Number of samples without a stack, which are in no call tree.
@@ -227,6 +232,7 @@ impl Accumulator {
             waits: None,
             findings: Vec::new(),
             hottest: hottest(tables, &self.self_samples),
+            nameless: nameless::modules(tables, &self.self_samples),
             samples: self.samples,
             samples_without_stack: self.samples_without_stack,
             cpu_time_ns: cpu.iter().fold(0, |sum, cpu| sum.saturating_add(*cpu)),

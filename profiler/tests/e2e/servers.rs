@@ -126,6 +126,12 @@ fn a_stripped_program_has_the_names_of_the_server() {
 
     let offline = setting.record(&[server, &["--no-network"]].concat());
     assert_eq!(share_of_the_named(&offline).to_bits(), 0, "no server, no name");
+    let said = &offline.stderr;
+    assert!(
+        said.contains("split has no symbols") && said.contains("--symbol-server URL"),
+        "{said}"
+    );
+    assert!(!named.stderr.contains("split has no symbols"), "{}", named.stderr);
 }
 
 #[test]

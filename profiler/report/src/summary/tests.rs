@@ -367,3 +367,28 @@ fn the_cost_is_shown_if_it_fits() {
 }
 
 mod first;
+
+#[test]
+fn modules_without_symbols_are_named() {
+    let mut tables = tables("work");
+    assert_eq!(
+        summary(&mut tables, 100).nameless,
+        [],
+        "one nameless function in nine is usual"
+    );
+    // The name of a function without a symbol, as naming leaves it.
+    for frame in [0, 1] {
+        let name = tables.names.get_mut(&FrameId(frame)).unwrap();
+        name.symbol = "lib.so + 0x10".into();
+    }
+    let all = summary(&mut tables, 100);
+    let expected = NamelessModule {
+        module: "lib.so".into(),
+        path: tables.modules[0].path.clone(),
+        samples: 24,
+        remedies: Vec::new(),
+    };
+    assert_eq!(all.nameless, [expected]);
+    let text = all.to_string();
+    assert!(text.contains("\nunnamed: 60 ± 15 % in lib.so\n"), "{text}");
+}

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::{Asleep, FaultSummary, MainThread, Summary};
+use super::{Asleep, FaultSummary, MainThread, Summary, nameless};
 use crate::findings::Finding;
 use crate::text::{WIDTH, bytes, columns, count, duration, estimate, fit, fit_middle, percent};
 use base::plural::{counted, loss};
@@ -141,6 +141,7 @@ impl Summary {
         lines.extend(self.faults.iter().flat_map(FaultSummary::lines));
         lines.push(self.lost_line());
         lines.extend(self.stacks.lines());
+        lines.extend(nameless::line(&self.nameless, self.samples));
         if let Some((same, different)) = self.stacks.walks.checked {
             let all = same.saturating_add(different);
             lines.push(format!("walks:   {} of {} match framehop", count(same), count(all)));
