@@ -3,6 +3,8 @@
 //! Needs node and `npm ci --prefix tests/profiler-cli`; skipped without them.
 #![allow(clippy::unwrap_used)]
 
+#[path = "profile_judge/left.rs"]
+mod left;
 mod profile_synthetic;
 
 use std::path::{Path, PathBuf};
@@ -17,6 +19,11 @@ use serde_json::Value;
 
 /// The front end's result for a profile; `None` if it is not installed.
 fn judge(facts: &Synthetic, budget: Budget) -> Option<(Value, Summary)> {
+    judge_with(facts, budget, &[])
+}
+
+/// The same, with more arguments for the front end.
+fn judge_with(facts: &Synthetic, budget: Budget, arguments: &[&str]) -> Option<(Value, Summary)> {
     let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/profiler-cli");
     let node = Command::new("node").arg("--version").output().is_ok();
     if !node || !tool.join("node_modules").exists() {
@@ -31,6 +38,7 @@ fn judge(facts: &Synthetic, budget: Budget) -> Option<(Value, Summary)> {
     let run = Command::new(tool.join("check"))
         .arg(&path)
         .args(["--faults", "--busy"])
+        .args(arguments)
         .output()
         .unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));

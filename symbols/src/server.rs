@@ -8,6 +8,7 @@
 mod asm;
 mod fetch;
 mod files;
+mod guesses;
 mod libraries;
 mod roots;
 mod source;
@@ -27,7 +28,7 @@ pub use libraries::Library;
 pub use roots::SourceRoots;
 
 use crate::elf::ElfError;
-use crate::{Debuginfod, SymbolServers};
+use crate::{Config, Debuginfod, SymbolServers, Symbolicator};
 use libraries::Libraries;
 
 /// Maximum number of addresses in a request: the largest library of a browser's profile has a
@@ -95,6 +96,8 @@ pub struct SymbolServer {
 struct ServerState {
     sources: HashSet<String>,
     libraries: Libraries,
+    /// Whose rules decide which functions have names.
+    symbolicator: Symbolicator,
 }
 
 impl SymbolServer {
@@ -138,7 +141,8 @@ impl SymbolServer {
         let answer = match query {
             Query::Symbolicate => {
                 check_size(question)?;
-                Ok(runtime.block_on(known.libraries.query("/symbolicate/v5", question)))
+                let answer = runtime.block_on(known.libraries.query("/symbolicate/v5", question));
+                guesses::removed(&answer, question, &known.libraries, &known.symbolicator)
             }
             Query::Source => runtime.block_on(source::answer(known, &self.config, question)),
             Query::Asm => runtime.block_on(asm::answer(known, question)),
@@ -152,8 +156,14 @@ impl SymbolServer {
 
     fn know(&self) -> Result<ServerState, String> {
         let Named { libraries, sources } = (self.read)()?;
+        let symbolicator = Symbolicator::new(Config {
+            debuginfod: self.config.debuginfod.clone(),
+            symbol_servers: self.config.symbol_servers.clone(),
+            ..Config::default()
+        });
         Ok(ServerState {
             sources,
+            symbolicator: symbolicator.map_err(|error| format!("no thread could be started: {error}"))?,
             libraries: Libraries::new(&libraries, &self.config),
         })
     }

@@ -134,6 +134,15 @@ pub enum SymbolError {
 /// Results, one per address, in the order of the addresses. `None`: the address is unknown.
 pub type AddressNames = Vec<Option<AddressName>>;
 
+/// What is looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    /// Only functions.
+    Functions,
+    /// Also inline chains and lines.
+    Lines,
+}
+
 /// Names addresses. One is sufficient for a program; it can be shared between threads.
 pub struct Symbolicator {
     /// Taken by `drop`.
@@ -170,6 +179,11 @@ impl Symbolicator {
         results.pop().unwrap_or_else(|| Err(crashed(binary, "no answer")))
     }
 
+    /// [`Symbolicator::resolve`] without inline chains and lines, which is faster: names are those of symbols only.
+    pub(crate) fn functions(&self, binary: &BinaryRequest, addresses: &[u32]) -> Result<AddressNames, SymbolError> {
+        self.resolve_here(binary, addresses, Detail::Functions)
+    }
+
     /// [`Symbolicator::resolve`] for many binaries, on all CPUs. `progress` is called on any thread
     /// after each binary, with the number of completed ones. Blocks; safe to call inside an async
     /// runtime that may block.
@@ -188,7 +202,7 @@ impl Symbolicator {
         order.sort_by_key(|(_, (_, addresses))| std::cmp::Reverse(addresses.len()));
         let work = || {
             while let Some((index, (binary, addresses))) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let answer = catch_unwind(AssertUnwindSafe(|| self.resolve_here(binary, addresses)))
+                let answer = catch_unwind(AssertUnwindSafe(|| self.resolve_here(binary, addresses, Detail::Lines)))
                     .unwrap_or_else(|panic| Err(crashed(binary, panic_message(&*panic))));
                 let mut results = results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 if let Some(slot) = results.get_mut(*index) {
@@ -217,16 +231,27 @@ impl Symbolicator {
         debuginfod.chain(symbols).collect()
     }
 
-    fn resolve_here(&self, binary: &BinaryRequest, addresses: &[u32]) -> Result<AddressNames, SymbolError> {
-        self.resolve_by_file(binary, addresses).or_else(|error| match error {
-            SymbolError::Open { .. } | SymbolError::BuildIdMismatch { .. } => {
-                self.name_without_binary(binary, addresses).ok_or(error)
-            }
-            _ => Err(error),
-        })
+    fn resolve_here(
+        &self,
+        binary: &BinaryRequest,
+        addresses: &[u32],
+        detail: Detail,
+    ) -> Result<AddressNames, SymbolError> {
+        self.resolve_by_file(binary, addresses, detail)
+            .or_else(|error| match error {
+                SymbolError::Open { .. } | SymbolError::BuildIdMismatch { .. } => {
+                    self.name_without_binary(binary, addresses).ok_or(error)
+                }
+                _ => Err(error),
+            })
     }
 
-    fn resolve_by_file(&self, binary: &BinaryRequest, addresses: &[u32]) -> Result<AddressNames, SymbolError> {
+    fn resolve_by_file(
+        &self,
+        binary: &BinaryRequest,
+        addresses: &[u32],
+        detail: Detail,
+    ) -> Result<AddressNames, SymbolError> {
         let path = || binary.path.clone();
         let elf_error = |source| SymbolError::Elf { path: path(), source };
         let file =
@@ -240,7 +265,7 @@ impl Symbolicator {
                 found: hex(elf.build_id()),
             });
         }
-        self.name_all(&opened, binary, addresses).map_err(elf_error)
+        self.name_all(&opened, (binary, detail), addresses).map_err(elf_error)
     }
 }
 

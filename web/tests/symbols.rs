@@ -36,8 +36,10 @@ fn answers_match_samply() {
             server.ask("/symbolicate/v5", &question),
             samply.ask("/symbolicate/v5", &question),
         );
-        assert_eq!(ours, theirs, "{name}");
         let frames = ours["results"][0]["stacks"][0].as_array().unwrap();
+        same_names(frames, theirs["results"][0]["stacks"][0].as_array().unwrap());
+        let found = |answer: &Value| answer["results"][0]["found_modules"].clone();
+        assert_eq!(found(&ours), found(&theirs), "{name}");
         assert!(
             frames.iter().filter(|frame| frame["inlines"].is_array()).count() > 100,
             "{name}: inlining"
@@ -60,6 +62,20 @@ fn answers_match_samply() {
             "{ours}"
         );
     }
+}
+
+/// Checks that both have the same names, except where samply guesses: it names any address after the last symbol before it.
+fn same_names(ours: &[Value], theirs: &[Value]) {
+    assert_eq!(ours.len(), theirs.len());
+    for (ours, theirs) in ours.iter().zip(theirs) {
+        let is_guess = ours["function"].is_null() && theirs["file"].is_null();
+        assert!(ours == theirs || is_guess, "{ours} {theirs}");
+    }
+    let named = ours.iter().filter(|frame| !frame["function"].is_null());
+    assert!(
+        named.count() * 10 > ours.len() * 9,
+        "most of the addresses are in functions"
+    );
 }
 
 /// Checks that both have the same instructions and returns their number. Ours come from a later version of the same decoder,

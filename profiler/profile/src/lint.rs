@@ -55,7 +55,7 @@ fn lint_bytes(bytes: &[u8], problems: &mut Problems) {
     };
     lint_meta(&profile.meta, profile.threads.len(), problems);
     for lib in &profile.libs {
-        if DebugId::from_breakpad(&lib.breakpad_id).is_err() {
+        if !lib.breakpad_id.is_empty() && DebugId::from_breakpad(&lib.breakpad_id).is_err() {
             problems.add(&format!("libs: {}", lib.name), &"breakpadId can't be parsed");
         }
     }

@@ -8,6 +8,7 @@ pub(crate) mod categories;
 pub(crate) mod columns;
 mod json;
 pub(crate) mod labels;
+pub(crate) mod left;
 pub(crate) mod place;
 
 use std::borrow::Cow;
@@ -15,6 +16,7 @@ use std::borrow::Cow;
 use rustc_hash::FxHashMap;
 
 use self::categories::Category;
+use self::left::{Left, is_named};
 use crate::error::WriteError;
 use fact::{Frame, FrameId, FrameName, Location, ModuleId, SourceFrame, StackId, Tables};
 
@@ -50,6 +52,7 @@ struct NativeSymbol {
     module: ModuleId,
     start: u64,
     size: Option<u64>,
+    is_named: bool,
 }
 
 /// Numbers distinct values in the order of their first appearance.
@@ -89,6 +92,7 @@ fn row_number(len: usize) -> Result<u32, WriteError> {
 #[derive(Debug)]
 pub struct Shared<'a> {
     tables: &'a Tables,
+    left: Left,
     strings: Interner<Cow<'a, str>>,
     sources: Interner<u32>,
     funcs: Interner<Func>,
@@ -108,6 +112,7 @@ impl<'a> Shared<'a> {
     pub fn new(tables: &'a Tables) -> Result<Self, WriteError> {
         let mut shared = Self {
             tables,
+            left: Left::of(tables),
             strings: Interner::new(),
             sources: Interner::new(),
             funcs: Interner::new(),
@@ -124,7 +129,8 @@ impl<'a> Shared<'a> {
             shared.resource_names.push(name);
         }
         for (frame, id) in tables.frames.iter().zip(0..) {
-            shared.add_frame(frame, tables.names.get(&FrameId(id)))?;
+            let name = tables.names.get(&FrameId(id));
+            shared.add_frame(frame, name, is_named(tables, FrameId(id)))?;
         }
         let end = row_number(shared.frames.len())?;
         shared.frame_starts.push(end);
@@ -174,6 +180,11 @@ impl<'a> Shared<'a> {
         self.stack_ends.get(stack?.index()).copied()
     }
 
+    /// The modules that are left to the front end's symbol servers.
+    pub fn left(&self) -> &Left {
+        &self.left
+    }
+
     /// Start and size of each row of `nativeSymbols`, exactly.
     pub fn symbol_ranges(&self) -> impl Iterator<Item = String> + Clone {
         self.symbols
@@ -182,7 +193,7 @@ impl<'a> Shared<'a> {
             .map(|symbol| place::encode_range(symbol.start, symbol.size))
     }
 
-    fn add_frame(&mut self, frame: &Frame, name: Option<&'a FrameName>) -> Result<(), WriteError> {
+    fn add_frame(&mut self, frame: &Frame, name: Option<&'a FrameName>, is_named: bool) -> Result<(), WriteError> {
         let location = &frame.location;
         let module = location.module();
         if module.is_some_and(|module| module.index() >= self.tables.modules.len()) {
@@ -192,7 +203,7 @@ impl<'a> Shared<'a> {
         self.frame_starts.push(start);
         let mut row = FrameRow {
             address: self.relative_address(frame),
-            lib: module.map_or(NONE, |module| i64::from(module.0)),
+            lib: module.map_or(NONE, |module| i64::from(self.left.library(module, is_named))),
             inline_depth: 0,
             category: Category::from(location) as u8,
             func: 0,
@@ -211,6 +222,7 @@ impl<'a> Shared<'a> {
                 module,
                 start: name.symbol_start,
                 size: name.symbol_size,
+                is_named,
             };
             row.native_symbol = Some(self.symbols.number(symbol)?);
         }

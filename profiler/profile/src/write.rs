@@ -16,7 +16,9 @@ mod visible;
 
 use std::io::{self, BufWriter, Write};
 
+use fxprof_processed_profile::LibraryInfo;
 use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde_json::{Value, json};
 
 use self::companion::{Companion, CompanionThread};
 use self::device::{DeviceThread, OperationNames};
@@ -77,7 +79,10 @@ pub fn write(tables: &Tables, collected: &Collected, out: &mut dyn Write) -> Res
     let names = MarkerNames::new(tables, collected, &mut shared)?;
     let labels = Labels::new(collected, &mut shared)?;
     let operations = OperationNames::new(&mut shared)?;
-    let skeleton = skeleton::build(tables, collected, zero, end)?;
+    let mut skeleton = skeleton::build(tables, collected, zero, end)?;
+    skeleton
+        .meta
+        .insert("symbolicated".to_owned(), json!(!shared.left().any()));
     let profile = Whole {
         tables,
         collected,
@@ -110,6 +115,16 @@ pub fn write(tables: &Tables, collected: &Collected, out: &mut dyn Write) -> Res
     })
 }
 
+/// A row of `libs`.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Row {
+    /// A module.
+    Library(LibraryInfo),
+    /// Its second row.
+    Alias(Value),
+}
+
 /// The whole profile.
 struct Whole<'a> {
     tables: &'a Tables,
@@ -134,10 +149,11 @@ impl Serialize for Whole<'_> {
             zero,
             ..
         } = *self;
-        let libraries = tables
-            .modules
-            .iter()
-            .map(|module| libs::library(module, &tables.recording.arch));
+        let arch = &tables.recording.arch;
+        let libraries = tables.modules.iter().map(|module| libs::library(module, arch));
+        let aliases = tables.modules.iter().filter(|_| shared.left().any());
+        let libraries = libraries.map(Row::Library);
+        let libraries = libraries.chain(aliases.map(|module| Row::Alias(libs::alias(module, arch))));
         let threads = skeleton.threads.iter().map(|(id, row)| Track::Thread(self, *id, row));
         let companions = skeleton.companions.iter();
         let threads = threads.chain(companions.map(|(companion, row)| Track::Companion(self, companion, row)));

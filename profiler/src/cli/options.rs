@@ -76,7 +76,7 @@ impl TryFrom<args::Record> for RecordOptions {
 impl From<args::Servers> for NameServers {
     fn from(args: args::Servers) -> Self {
         Self {
-            urls: args.symbol_server,
+            urls: args.symbol_server.into_iter().filter(|url| !url.is_empty()).collect(),
             mozilla: true,
             mozilla_folders: None,
             offline: args.no_network,

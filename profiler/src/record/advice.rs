@@ -42,7 +42,7 @@ pub fn advise(summary: &mut Summary, servers: &NameServers) {
         };
         module.remedies = remedies(distribution, &module.path, origin);
         summary.notes.push(format!(
-            "{} has no symbols ({} of the samples); for its names: {}",
+            "{} has no symbols ({} of the samples); for its names, also when `ngmi load` opens the profile: {}",
             module.module,
             estimate(module.samples, summary.samples),
             module.remedies.join(", or ")

@@ -168,6 +168,16 @@ fn a_kept_log_can_be_named_later_and_without_the_binary() {
 }
 
 #[test]
+fn an_empty_variable_names_no_server() {
+    needs_capture!();
+    let outcome = Ngmi::record()
+        .env("NGMI_SYMBOL_SERVER", "")
+        .program("true", [""; 0])
+        .run();
+    outcome.expect_code(0);
+}
+
+#[test]
 fn a_bad_address_is_refused_before_recording() {
     let outcome = Ngmi::record()
         .args(["--symbol-server", "file:///etc"])

@@ -48,6 +48,8 @@ pub(super) struct Entry {
     pub key: LibraryKey,
     pub name: String,
     pub path: String,
+    /// Its path, if it may be opened.
+    pub usable: Option<String>,
     pub code_id: Option<String>,
 }
 
@@ -118,6 +120,7 @@ impl Libraries {
             key: key.clone(),
             name: library.name.clone(),
             path: library.path.clone(),
+            usable: usable(&library.path),
             code_id,
         };
         self.by_debug_id.insert(key, entry);
@@ -133,8 +136,14 @@ impl Libraries {
             let key = self.by_code_id.get(&asked.code_id?.to_ascii_lowercase())?;
             self.by_debug_id.get(key)
         };
+        // How the profile refers to the library for functions with names (docs/profile.md).
+        let by_alias = || {
+            let id = asked.debug_name.filter(|_| asked.debug_id == Some(""))?;
+            self.by_debug_id.get(self.by_code_id.get(&id.to_ascii_lowercase())?)
+        };
         by_debug_id()
             .or_else(by_code_id)
+            .or_else(by_alias)
             .ok_or_else(|| "there is no such library in the profile".to_owned())
     }
 }

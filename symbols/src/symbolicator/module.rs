@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::frames::Frames;
 use super::locate::{self, Opened};
-use super::{AddressName, AddressNames, BinaryRequest, SourceFrame, Symbolicator, minidebug};
+use super::{AddressName, AddressNames, BinaryRequest, Detail, SourceFrame, Symbolicator, minidebug};
 use crate::cfi::{FunctionRanges, UnwindSections};
 use crate::demangle::demangle_bytes;
 use crate::elf::{ElfError, ElfFile};
@@ -25,7 +25,7 @@ impl Symbolicator {
     pub(super) fn name_all(
         &self,
         opened: &Opened,
-        binary: &BinaryRequest,
+        (binary, detail): (&BinaryRequest, Detail),
         addresses: &[u32],
     ) -> Result<AddressNames, ElfError> {
         let debug_file = self.debug_file(opened, binary);
@@ -47,6 +47,7 @@ impl Symbolicator {
         let frames = self
             .runtime
             .as_ref()
+            .filter(|_| detail == Detail::Lines)
             .and_then(|runtime| Frames::load(runtime, described));
 
         let base = opened.elf.base_svma();
@@ -65,7 +66,7 @@ impl Symbolicator {
         // Names based on zeros would look like any other.
         let was_cut =
             [opened, described].iter().any(|file| file.was_changed()) || frames.as_ref().is_some_and(Frames::was_cut);
-        if frames.is_none() && names.iter().flatten().any(|name| name.is_nameless) {
+        if !described.elf.has_section(".debug_info") && names.iter().flatten().any(|name| name.is_nameless) {
             self.name_from_servers(&mut names, addresses, (opened, binary), (&code, ranges.as_ref()));
         }
         if was_cut { Err(ElfError::Cut) } else { Ok(names) }

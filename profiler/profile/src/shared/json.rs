@@ -98,7 +98,9 @@ struct NativeSymbols<'a>(&'a Shared<'a>);
 
 impl Serialize for NativeSymbols<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Shared { tables, symbols, .. } = self.0;
+        let Shared {
+            tables, symbols, left, ..
+        } = self.0;
         let rows = symbols.rows.as_slice();
         let address = |row: &NativeSymbol| {
             let base = tables
@@ -107,9 +109,10 @@ impl Serialize for NativeSymbols<'_> {
                 .map_or(0, |module| module.base_svma.0);
             row.start.saturating_sub(base).min(JS_MAX)
         };
+        let library = |row: &NativeSymbol| left.library(row.module, row.is_named);
         let mut table = serializer.serialize_struct("nativeSymbols", 5)?;
         table.serialize_field("length", &rows.len())?;
-        table.serialize_field("libIndex", &Column(rows, |row: &NativeSymbol| row.module.0))?;
+        table.serialize_field("libIndex", &Column(rows, library))?;
         table.serialize_field("address", &Column(rows, address))?;
         table.serialize_field("name", &Column(rows, |row: &NativeSymbol| row.name))?;
         table.serialize_field(

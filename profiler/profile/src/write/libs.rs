@@ -2,6 +2,7 @@
 
 use debugid::DebugId;
 use fxprof_processed_profile::LibraryInfo;
+use serde_json::{Value, json};
 
 use base::hex::hex;
 use fact::Module;
@@ -18,6 +19,15 @@ pub fn library(module: &Module, arch: &str) -> LibraryInfo {
         arch: Some(arch.to_owned()),
         symbol_table: None,
     }
+}
+
+/// The entry for functions with names, when those of others are left to symbol servers: it has no
+/// id that they are asked for (`shared/left.rs`).
+pub fn alias(module: &Module, arch: &str) -> Value {
+    let mut library = json!(library(module, arch));
+    library["debugName"] = json!(hex(&module.build_id));
+    library["breakpadId"] = json!("");
+    library
 }
 
 /// The first 16 bytes of a build id, padded with zeros and read as a little-endian GUID, as

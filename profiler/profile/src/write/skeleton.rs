@@ -133,7 +133,6 @@ fn new_profile(tables: &Tables, zero: Timestamp) -> Profile {
         interval,
     );
     profile.set_os_name(&format!("Linux {} {}", recording.kernel, recording.arch));
-    profile.set_symbolicated(true);
     profile
 }
 

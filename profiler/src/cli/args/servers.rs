@@ -10,9 +10,17 @@ use crate::record::servers::VARIABLE;
 pub struct Servers {
     /// Ask this server for Breakpad symbols of files with nameless functions (repeatable); Mozilla's
     /// is asked about builds from Mozilla
-    #[arg(long, value_name = "URL", env = VARIABLE, value_delimiter = ' ', value_parser = symbols::server_url)]
+    #[arg(long, value_name = "URL", env = VARIABLE, value_delimiter = ' ', value_parser = address)]
     pub symbol_server: Vec<String>,
     /// Ask no server, neither Mozilla's nor those in the environment
     #[arg(long)]
     pub no_network: bool,
+}
+
+/// An empty variable names no server.
+fn address(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Ok(String::new());
+    }
+    symbols::server_url(text)
 }
