@@ -43,6 +43,7 @@ pub mod fault;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 mod folded;
+pub mod gecko;
 mod mapped;
 mod prune;
 pub mod reasons;
@@ -64,6 +65,7 @@ pub use cause::{Cause, Effect, EffectKind, HolderRef, Reason, RequestRef};
 pub use display::{nameless, place_of_nameless, short_path};
 pub use fault::{FaultFact, MappedFile, MappedFileId, PagesReadFact};
 pub use folded::{FoldedFaults, FoldedReads, MergedThreads};
+pub use gecko::{GeckoMark, GeckoTables};
 pub use prune::{Visit, visit_keys, visit_stack};
 pub use request::{BioFact, BlockDevice, DeviceId, FoldedRequests, RequestFact};
 pub use sink::{FactSink, FactSource};
@@ -187,6 +189,9 @@ pub struct Recording {
     /// Rows of merged threads.
     #[serde(rename = "merged_threads", default, skip_serializing_if = "Vec::is_empty")]
     pub merged_threads: Vec<MergedThreads>,
+    /// What markers of Firefox's own profiler refer to; `None`: there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gecko: Option<Box<GeckoTables>>,
     /// Notes for the user, each a sentence with its remedy.
     pub notes: Vec<String>,
 }
@@ -269,4 +274,6 @@ pub enum MarkKind {
         /// Its text.
         text: String,
     },
+    /// A marker of Firefox's own profiler.
+    Gecko(Box<GeckoMark>),
 }

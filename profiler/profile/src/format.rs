@@ -78,8 +78,8 @@ pub struct RawSchema {
 pub struct RawField {
     /// Its key.
     pub key: String,
-    /// Display format.
-    pub format: String,
+    /// Display format: a word, or an object for tables.
+    pub format: Value,
 }
 
 /// A library.

@@ -12,6 +12,22 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+/// The types of payloads that ngmi writes.
+pub const OWN_TYPES: [&str; 12] = [
+    "ProcessStart",
+    "Exec",
+    "ProcessExit",
+    "Program",
+    fault::FAULT,
+    fault::DISK_FAULT,
+    fault::READ,
+    wait::WAIT,
+    wait::IDLE,
+    wait::FILE_IO,
+    request::DISK_REQUEST,
+    request::REQUEST,
+];
+
 /// `MarkerPhase.Instant`
 pub const PHASE_INSTANT: u8 = 0;
 /// `MarkerPhase.Interval`

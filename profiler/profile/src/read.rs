@@ -82,7 +82,7 @@ impl ProfileSource {
         };
         let mut lanes = Vec::with_capacity(profile.threads.len());
         for thread in profile.threads.iter().filter(|thread| thread.companion.is_none()) {
-            lanes.push(lane(thread, to)?);
+            lanes.push(lane(thread, &profile.shared.string_array, to)?);
         }
         let requests = section
             .requests
@@ -119,7 +119,7 @@ impl FactSource for ProfileSource {
     }
 }
 
-fn lane(raw: &RawThread<'_>, to: References<'_>) -> Result<Lane, ReadError> {
+fn lane(raw: &RawThread<'_>, strings: &[String], to: References<'_>) -> Result<Lane, ReadError> {
     let exact = raw
         .ngmi
         .as_ref()
@@ -158,7 +158,7 @@ fn lane(raw: &RawThread<'_>, to: References<'_>) -> Result<Lane, ReadError> {
     Ok(Lane {
         samples,
         waits,
-        marked: markers::marked(&raw.markers, thread, to)?,
+        marked: markers::marked(&raw.markers, strings, thread, to)?,
     })
 }
 

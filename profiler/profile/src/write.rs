@@ -30,6 +30,7 @@ use self::timeline::{Timeline, Waiting};
 use crate::error::WriteError;
 use crate::exact::wait::RawWait;
 use crate::exact::{Exact, kernel};
+use crate::gecko::tables as gecko;
 use crate::shared::Shared;
 use crate::shared::columns::Seq;
 use crate::shared::labels::Labels;
@@ -162,7 +163,7 @@ impl Serialize for Whole<'_> {
         let mut profile = serializer.serialize_map(None)?;
         profile.serialize_entry("meta", &skeleton.meta)?;
         profile.serialize_entry("libs", &Seq(libraries))?;
-        profile.serialize_entry("pages", &[(); 0])?;
+        profile.serialize_entry("pages", &gecko::pages(tables))?;
         profile.serialize_entry("counters", &skeleton.counters)?;
         profile.serialize_entry("shared", shared)?;
         profile.serialize_entry("threads", &Seq(threads))?;

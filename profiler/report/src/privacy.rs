@@ -53,7 +53,7 @@ pub fn disclosures(tables: &mut Tables, collected: &mut Collected, person: &Pers
     ));
     let marks = collected.threads.iter().flat_map(|thread| &thread.marks);
     let own = marks
-        .filter(|mark| matches!(mark.kind, MarkKind::Program { .. }))
+        .filter(|mark| matches!(mark.kind, MarkKind::Program { .. } | MarkKind::Gecko(_)))
         .count();
     if own > 0 {
         lines.push(format!("program markers: {own}; a browser's may contain URLs"));

@@ -10,6 +10,7 @@ pub fn of(subcommand: &Action) -> Option<Vec<&Path>> {
     let output = match subcommand {
         Action::Trim(args) => Some(&args.output),
         Action::Export(args) => Some(&args.output),
+        Action::Load(args) if args.output.is_some() => args.output.as_ref(),
         Action::Order(args) => args.output.as_ref(),
         Action::Preload(args) if args.action.is_none() => args.output.as_ref(),
         Action::Faults(args) => args.html.as_ref(),

@@ -68,6 +68,7 @@ pub fn recording() -> Recording {
         folded_requests: Vec::new(),
         cpu_time_seen: 99 * MS,
         merged_threads: Vec::new(),
+        gecko: None,
         notes: vec!["Kernel names are hidden; run as root.".into()],
     }
 }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::reduce::budget::Collected;
-use crate::{FrameName, MarkKind, Tables};
+use crate::{FrameName, GeckoMark, MarkKind, Tables};
 
 /// The kind of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +26,7 @@ pub fn each(tables: &mut Tables, collected: &mut Collected, take: &mut dyn FnMut
             match &mut mark.kind {
                 MarkKind::Exec { path, .. } => take(Kind::Path, path),
                 MarkKind::Program { text } => take(Kind::Text, text),
+                MarkKind::Gecko(mark) => of_gecko(mark, take),
                 MarkKind::ProcessStart | MarkKind::ProcessExit { .. } => {}
             }
         }
@@ -40,6 +43,8 @@ fn of_tables(tables: &mut Tables, take: &mut dyn FnMut(Kind, &mut String)) {
     let recording = &mut tables.recording;
     take(Kind::Function, &mut recording.kernel);
     recording.notes.iter_mut().for_each(|note| take(Kind::Text, note));
+    let pages = recording.gecko.iter_mut().flat_map(|gecko| &mut gecko.pages);
+    pages.for_each(|page| take(Kind::Text, &mut page.url));
     recording
         .end_reason
         .iter_mut()
@@ -92,6 +97,38 @@ fn of_tables(tables: &mut Tables, take: &mut dyn FnMut(Kind, &mut String)) {
         (path, text)
     });
     tables.sources = renamed.collect();
+}
+
+/// The name, and each text in the payload.
+fn of_gecko(mark: &mut GeckoMark, take: &mut dyn FnMut(Kind, &mut String)) {
+    shared(Kind::Text, &mut mark.name, take);
+    let Some(data) = &mut mark.data else { return };
+    let Ok(mut payload) = serde_json::from_str::<Value>(data) else {
+        mark.data = None; // not written by us: nothing is known about its texts
+        return;
+    };
+    let mut is_changed = false;
+    of_json(&mut payload, &mut |text| {
+        let before = text.clone();
+        take(Kind::Text, text);
+        is_changed |= *text != before;
+    });
+    if is_changed {
+        *data = payload.to_string().into();
+    }
+}
+
+fn of_json(value: &mut Value, take: &mut dyn FnMut(&mut String)) {
+    match value {
+        Value::String(text) => take(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| of_json(item, take)),
+        // A type is a word of the format.
+        Value::Object(fields) => fields
+            .iter_mut()
+            .filter(|(key, _)| *key != "type")
+            .for_each(|(_, field)| of_json(field, take)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 fn of_name(name: &mut FrameName, take: &mut dyn FnMut(Kind, &mut String)) {

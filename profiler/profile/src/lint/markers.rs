@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::problems::{Missing, Problems};
 use crate::format::{Index, RawMarkers, RawProfile, RawSchema};
-use crate::marker::{PHASE_INSTANT, PHASE_INTERVAL};
+use crate::marker::{OWN_TYPES, PHASE_INSTANT, PHASE_INTERVAL};
 
 /// Checks the markers of one thread.
 pub fn markers(place: &str, markers: &RawMarkers<'_>, profile: &RawProfile<'_>, problems: &mut Problems) {
@@ -66,14 +66,17 @@ fn fields(
     for field in &schema.fields {
         let Some(value) = data.get(&field.key) else { continue };
         let place = format_args!("{place}: {}.{}", schema.name, field.key).to_string();
-        match field.format.as_str() {
+        // What Firefox writes has scalars and objects where the front end shows text.
+        let is_own = OWN_TYPES.contains(&&*schema.name);
+        match field.format.as_str().unwrap_or_default() {
             "unique-string" => {
                 let strings = ("stringArray", profile.shared.string_array.len());
                 problems.references(&place, &[value.as_i64()], Missing::Never, strings);
             }
-            "sanitized-string" | "file-path" | "url" | "string" if !value.is_string() => {
+            "sanitized-string" | "file-path" | "url" | "string" if is_own && !value.is_string() => {
                 problems.add(&place, &"not a string");
             }
+            "integer" if !is_own && value.is_number() => {}
             "duration" | "integer" | "bytes" if value.as_f64().is_none_or(|number| number < 0.0) => {
                 problems.add(&place, &"not a number");
             }

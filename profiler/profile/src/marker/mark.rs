@@ -43,9 +43,11 @@ pub enum Payload<'a> {
     },
 }
 
-impl<'a> From<&'a MarkKind> for Payload<'a> {
-    fn from(kind: &'a MarkKind) -> Self {
-        match kind {
+impl<'a> Payload<'a> {
+    /// The payload of a mark; `None` for a marker of Firefox's own profiler, which has its own.
+    pub fn of(kind: &'a MarkKind) -> Option<Self> {
+        Some(match kind {
+            MarkKind::Gecko(_) => return None,
             MarkKind::ProcessStart => Self::ProcessStart,
             MarkKind::Exec { path, command_line } => Self::Exec {
                 path: Cow::Borrowed(path),
@@ -58,7 +60,7 @@ impl<'a> From<&'a MarkKind> for Payload<'a> {
             MarkKind::Program { text } => Self::Program {
                 text: Cow::Borrowed(text),
             },
-        }
+        })
     }
 }
 
@@ -90,6 +92,7 @@ pub fn exit_words(status: u32) -> String {
 /// The marker name in the chart.
 pub fn name(mark: &Mark) -> Cow<'_, str> {
     match &mark.kind {
+        MarkKind::Gecko(mark) => Cow::Borrowed(&mark.name),
         MarkKind::ProcessStart => Cow::Borrowed("Process start"),
         MarkKind::Exec { .. } => Cow::Borrowed("Exec"),
         MarkKind::ProcessExit { .. } => Cow::Borrowed("Process exit"),

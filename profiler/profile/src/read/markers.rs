@@ -3,11 +3,12 @@
 use crate::error::ReadError;
 use crate::exact::references::References;
 use crate::format::RawMarkers;
+use crate::gecko::payload as gecko;
 use crate::marker::fault::{self, FaultPayload, Placed, ReadPayload};
 use crate::marker::mark::Payload;
 use crate::marker::{AnyData, PHASE_INSTANT, PHASE_INTERVAL, request, wait};
 use crate::units::advance;
-use fact::{FaultFact, Mark, PagesReadFact, ThreadId};
+use fact::{FaultFact, Mark, MarkKind, PagesReadFact, ThreadId};
 
 /// The facts of a thread's markers.
 #[derive(Debug, Default)]
@@ -21,7 +22,12 @@ pub struct Marked {
 }
 
 /// Reads a table.
-pub fn marked(raw: &RawMarkers<'_>, thread: ThreadId, to: References<'_>) -> Result<Marked, ReadError> {
+pub fn marked(
+    raw: &RawMarkers<'_>,
+    strings: &[String],
+    thread: ThreadId,
+    to: References<'_>,
+) -> Result<Marked, ReadError> {
     let len = raw.length;
     if [
         raw.data.len(),
@@ -46,6 +52,20 @@ pub fn marked(raw: &RawMarkers<'_>, thread: ThreadId, to: References<'_>) -> Res
             _ => return Err(ReadError::Damaged("marker's phase")),
         };
         let data = raw.data[row].get();
+        if let Some(category) = gecko::category_of(raw.category.get(row).copied().flatten()) {
+            let name = (raw.name.get(row).copied().flatten())
+                .and_then(|name| strings.get(usize::try_from(name).ok()?))
+                .ok_or(ReadError::Damaged("marker's name"))?;
+            let mark = gecko::read(name, category, data, to)?;
+            marked.marks.push(Mark {
+                start: advance(to.zero, start)?,
+                end,
+                thread,
+                stack: None,
+                kind: MarkKind::Gecko(Box::new(mark)),
+            });
+            continue;
+        }
         let AnyData { r#type, cause } = serde_json::from_str(data)?;
         let stack = to.stack(cause.map(|cause| cause.stack))?;
         let start = advance(to.zero, start)?;

@@ -44,6 +44,9 @@ pub enum Category {
     Request = 16,
 }
 
+/// Number of categories; those of Firefox's own profiler follow.
+pub const COUNT: u16 = Category::Request as u16 + 1;
+
 /// Adds the categories to a profile, which already has the first one, `Other`.
 pub fn add_to(profile: &mut Profile) {
     for (name, color) in [

@@ -4,8 +4,10 @@ use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
+use serde_json::value::RawValue;
 
 use crate::error::WriteError;
+use crate::gecko::payload as gecko;
 use crate::marker::fault::names::FaultNames;
 use crate::marker::fault::{self, FaultPayload, ReadPayload};
 use crate::marker::mark::{self, Payload};
@@ -21,7 +23,7 @@ use base::addr::Timestamp;
 use fact::reduce::budget::{Collected, ThreadFacts};
 use fact::reduce::packed::PackedRef;
 use fact::request::Operation;
-use fact::{Mark, PagesReadFact, Tables, ThreadId, WaitFact};
+use fact::{Mark, MarkKind, PagesReadFact, Tables, ThreadId, WaitFact};
 
 /// Names of all markers, as indices into the string array.
 pub struct MarkerNames<'a> {
@@ -119,7 +121,12 @@ impl Row<'_> {
         }
     }
 
-    fn category(&self) -> u8 {
+    fn category(&self) -> u16 {
+        if let Self::Mark(mark, _) = self
+            && let MarkKind::Gecko(mark) = &mark.kind
+        {
+            return gecko::category(mark);
+        }
         let category = match self {
             Self::Mark(..) => Category::Other,
             Self::Fault(fault) if fault.fact().waited() => Category::DiskFault,
@@ -128,7 +135,7 @@ impl Row<'_> {
             Self::Wait(wait, shown) => shown.category(wait),
             Self::Disk(_) => Category::Request,
         };
-        category as u8
+        category as u16
     }
 
     fn name(&self, names: &MarkerNames<'_>) -> u32 {
@@ -177,7 +184,10 @@ impl Markers<'_> {
     fn data<'m>(&self, row: &Row<'m>) -> Data<'m> {
         let MarkerNames { tables, causes, .. } = self.names;
         let (payload, stack) = match row {
-            Row::Mark(mark, _) => (AnyPayload::Mark(Payload::from(&mark.kind)), mark.stack),
+            Row::Mark(mark, _) => match &mark.kind {
+                MarkKind::Gecko(mark) => return Data::Gecko(gecko::payload(mark, self.zero)),
+                kind => (AnyPayload::Mark(Payload::of(kind)), mark.stack),
+            },
             Row::Fault(fault) => {
                 let fault = fault.fact();
                 let mut payload = FaultPayload::new(&fault, &self.names.faults);
@@ -195,7 +205,7 @@ impl Markers<'_> {
             }
         };
         let stack = self.shared.stack_row(stack);
-        Data {
+        Data::Own {
             payload,
             cause: stack.map(|stack| CauseStack { stack }),
         }
@@ -205,7 +215,7 @@ impl Markers<'_> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum AnyPayload<'a> {
-    Mark(Payload<'a>),
+    Mark(Option<Payload<'a>>),
     Fault(Box<FaultPayload>),
     Read(ReadPayload),
     Wait(Box<WaitPayload<'a>>),
@@ -213,11 +223,15 @@ enum AnyPayload<'a> {
 }
 
 #[derive(Serialize)]
-struct Data<'a> {
-    #[serde(flatten)]
-    payload: AnyPayload<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cause: Option<CauseStack>,
+#[serde(untagged)]
+enum Data<'a> {
+    Own {
+        #[serde(flatten)]
+        payload: AnyPayload<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cause: Option<CauseStack>,
+    },
+    Gecko(Option<Box<RawValue>>),
 }
 
 impl Serialize for Markers<'_> {

@@ -18,6 +18,7 @@ use super::visible::{self, Visible};
 use super::{counter, device, info};
 use crate::error::WriteError;
 use crate::format::FORMAT_VERSION;
+use crate::gecko::tables as gecko;
 use crate::marker::{mark, schema};
 use crate::shared::categories;
 use crate::units::ms;
@@ -107,6 +108,7 @@ pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Times
     {
         schema::fault::complete(schema);
     }
+    gecko::describe(&mut meta, tables);
     meta.insert("extra".into(), info::sections(tables, collected));
     counters.iter_mut().for_each(counter::display);
     counters.extend(device::counter::all(tables, collected, &devices, first_device, zero));
@@ -205,6 +207,8 @@ fn complete_meta(meta: &mut Map<String, Value>, tables: &Tables, visible: &Visib
             "profilingEndTime",
             json!(ms(Timestamp(recording.end.0.saturating_add(1)), zero)),
         ),
+        // As Firefox has it: lets others put their times on the same time line.
+        ("startTimeAsClockMonotonicNanosecondsSinceBoot", json!(zero.0)),
         ("initialVisibleThreads", json!(shown)),
         ("initialSelectedThreads", json!(selected)),
     ];

@@ -10,13 +10,20 @@ use super::Servers;
 /// `ngmi load`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  ngmi load\n  ngmi load firefox.json.gz --no-open\n  ngmi load --profiler-url http://localhost:4242\n\n\
+    after_help = "Examples:\n  ngmi load\n  ngmi load firefox.json.gz --no-open\n  ngmi load --profiler-url http://localhost:4242\n  ngmi load firefox.json.gz --merge gecko.json\n\n\
                   The server answers only the profiler's page, and only requests with the random token from the link."
 )]
 pub struct Load {
     /// The profile to open
     #[arg(default_value = "profile.json.gz")]
     pub profile: PathBuf,
+    /// Add the markers of this file, a profile that Firefox's own profiler wrote during the
+    /// recording
+    #[arg(long, value_name = "FILE")]
+    pub merge: Option<PathBuf>,
+    /// With --merge: write the profile to this file instead of opening it
+    #[arg(short, long, value_name = "FILE", requires = "merge", value_parser = super::file::file())]
+    pub output: Option<PathBuf>,
     #[command(flatten)]
     /// How the profile is opened.
     pub serve: Serve,

@@ -1,5 +1,5 @@
 //! Markers within a budget: beyond it the shortest minor page faults are folded into sums, then reads into the page
-//! cache, then other faults; the shortest marks are dropped last.
+//! cache, then other faults; the shortest marks are dropped last. A browser's own markers get at most a quarter.
 
 use std::cmp::Reverse;
 use std::mem::take;
@@ -49,6 +49,8 @@ pub struct Markers {
     /// Starts, execs and exits of processes.
     lives: Vec<Mark>,
     marks: Vec<Mark>,
+    /// Of Firefox's own profiler: more in a minute than faults, which they must not displace.
+    gecko: Vec<Mark>,
     faults: Vec<PackedFault>,
     long: Outliers,
     reads: Vec<PagesReadFact>,
@@ -76,6 +78,10 @@ impl Markers {
                 self.marks.push(mark.clone());
                 self.make_room();
             }
+            MarkKind::Gecko(_) => {
+                self.gecko.push(mark.clone());
+                self.make_room();
+            }
         }
     }
 
@@ -98,7 +104,7 @@ impl Markers {
 
     /// Visits the stacks that it keeps.
     pub fn visit(&mut self, visit: &mut dyn Visit) {
-        let marks = self.lives.iter_mut().chain(&mut self.marks);
+        let marks = self.lives.iter_mut().chain(&mut self.marks).chain(&mut self.gecko);
         marks.for_each(|mark| visit_stack(&mut mark.stack, visit));
         self.faults.iter_mut().for_each(|fault| fault.visit(visit));
         self.folded_stacks
@@ -136,7 +142,7 @@ impl Markers {
     }
 
     fn len(&self) -> usize {
-        self.marks.len() + self.faults.len() + self.reads.len()
+        self.marks.len() + self.gecko.len() + self.faults.len() + self.reads.len()
     }
 
     /// A margin of a quarter lets each round remove many markers.
@@ -151,6 +157,8 @@ impl Markers {
         if excess == 0 {
             return;
         }
+        let of_gecko = self.gecko.len().saturating_sub(self.budget / 4);
+        excess -= self.drop_shortest(excess.min(of_gecko), |all| &mut all.gecko);
         let minor = self
             .faults
             .iter()
@@ -159,7 +167,8 @@ impl Markers {
         excess -= self.fold_faults(excess.min(minor));
         excess -= self.fold_reads(excess.min(self.reads.len()));
         excess -= self.fold_faults(excess.min(self.faults.len()));
-        self.drop_marks(excess.min(self.marks.len()));
+        excess -= self.drop_shortest(excess.min(self.gecko.len()), |all| &mut all.gecko);
+        self.drop_shortest(excess.min(self.marks.len()), |all| &mut all.marks);
         // One kind may use what another leaves.
         let more = self.budget / 4;
         self.faults.shrink_to(self.faults.len().saturating_add(more));
@@ -223,21 +232,22 @@ impl Markers {
     }
 
     /// Drops the shortest marks first, the latest of equal ones.
-    fn drop_marks(&mut self, count: usize) {
-        let kept = self.marks.len() - count;
+    fn drop_shortest(&mut self, count: usize, list: fn(&mut Self) -> &mut Vec<Mark>) -> usize {
+        let marks = list(self);
+        let kept = marks.len() - count;
         if count > 0 {
-            self.marks
-                .select_nth_unstable_by_key(kept, |mark| (Reverse(duration(mark)), mark.start));
+            marks.select_nth_unstable_by_key(kept, |mark| (Reverse(duration(mark)), mark.start));
         }
-        self.marks.truncate(kept);
+        marks.truncate(kept);
         self.dropped += count as u64;
+        count
     }
 
     /// Distributes the markers to their threads, and notes in the recording which are missing. Returns the number of
     /// dropped marks, and the stacks of folded faults.
     pub fn finish(mut self, threads: &mut [ThreadFacts], recording: &mut Recording) -> (u64, Vec<FoldedStack>) {
         self.fit();
-        for mark in self.lives.into_iter().chain(self.marks) {
+        for mark in self.lives.into_iter().chain(self.marks).chain(self.gecko) {
             if let Some(thread) = threads.get_mut(mark.thread.index()) {
                 thread.marks.push(mark);
             }

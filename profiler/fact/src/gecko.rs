@@ -1,0 +1,80 @@
+//! Markers of Firefox's own profiler, called Gecko profiler after Firefox's engine, and what they refer to.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use base::addr::Timestamp;
+
+/// Keys of payloads whose values are times of the profile (of network requests and messages between processes).
+pub const TIME_KEYS: [&str; 12] = [
+    "startTime",
+    "endTime",
+    "fetchStart",
+    "domainLookupStart",
+    "domainLookupEnd",
+    "connectStart",
+    "tcpConnectEnd",
+    "secureConnectionStart",
+    "connectEnd",
+    "requestStart",
+    "responseStart",
+    "responseEnd",
+];
+
+/// What the markers refer to.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct GeckoTables {
+    /// Categories of markers.
+    pub categories: Vec<GeckoCategory>,
+    /// Descriptions of the types of payloads.
+    pub schemas: Vec<GeckoSchema>,
+    /// Pages that were open.
+    pub pages: Vec<GeckoPage>,
+}
+
+/// A category of markers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GeckoCategory {
+    /// Its name.
+    pub name: String,
+    /// Its color in the front end.
+    pub color: String,
+}
+
+/// The description of a type of payload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GeckoSchema {
+    /// The type.
+    pub name: String,
+    /// The description as the front end reads it, a JSON object.
+    pub json: String,
+}
+
+/// A page.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GeckoPage {
+    /// Tab or frame.
+    pub tab: u64,
+    /// The page's number, which payloads contain.
+    pub inner_window: u64,
+    /// Number of the page that embeds it; 0: none.
+    pub embedder: u64,
+    /// Its address.
+    pub url: String,
+    /// Whether it is in a private window.
+    pub is_private: bool,
+}
+
+/// One marker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GeckoMark {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Index into [`GeckoTables::categories`].
+    pub category: u16,
+    /// Its payload, a JSON object without times.
+    pub data: Option<Box<str>>,
+    /// Times in its payload, with the index of the key in [`TIME_KEYS`].
+    pub times: Box<[(u8, Timestamp)]>,
+}

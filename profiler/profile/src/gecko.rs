@@ -1,0 +1,133 @@
+//! Merges the markers of Firefox's own profiler, called Gecko profiler, into a recording: on the same threads, by process
+//! and thread id, and on the same clock. The input, in the format that Firefox writes, is untrusted.
+
+mod clock;
+mod convert;
+mod cut;
+mod limits;
+mod merge;
+mod pages;
+pub(crate) mod payload;
+mod raw;
+mod rows;
+mod schema;
+pub(crate) mod tables;
+mod text;
+mod threads;
+
+use std::collections::BTreeSet;
+use std::io::Read;
+
+use serde_json::Value;
+
+use self::merge::Merge;
+use self::raw::RawProcess;
+use crate::input;
+use fact::{FactSink, Tables};
+
+/// The oldest version of the format whose markers have phases: Firefox 80.
+const OLDEST: u64 = 20;
+/// The newest version that is known: Firefox 153.
+const NEWEST: u64 = 34;
+/// Why nothing could be merged.
+#[derive(Debug, thiserror::Error)]
+pub enum GeckoError {
+    /// The input failed, or is too large.
+    #[error("Firefox's profile could not be read")]
+    Io(#[from] std::io::Error),
+    /// The input is not JSON.
+    #[error("not a profile of Firefox's profiler: {0}")]
+    Json(#[from] serde_json::Error),
+    /// The input has no version.
+    #[error("not a profile of Firefox's profiler; name a file that Firefox wrote (MOZ_PROFILER_SHUTDOWN)")]
+    Unknown,
+    /// The input was saved by the profiler's web page.
+    #[error(
+        "this profile was saved by the profiler's web page; name the file that Firefox wrote (MOZ_PROFILER_SHUTDOWN)"
+    )]
+    Processed,
+    /// The input is too old.
+    #[error("format {0} of Firefox's profiler is too old; markers are read from format {OLDEST} on (Firefox 80)")]
+    Old(u64),
+    /// The recording has markers of Firefox already.
+    #[error("the recording already contains markers of Firefox's profiler")]
+    Twice,
+    /// No marker belongs to the recording.
+    #[error(
+        "none of Firefox's {0} markers belongs to this recording: other processes, or another time; \
+         merge the profile of the Firefox that was recorded"
+    )]
+    Other(u64),
+}
+
+/// Numbers of markers that were left out, or of parts of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Left {
+    /// Of threads that were not recorded.
+    pub unrecorded: u64,
+    /// Before or after the recording.
+    pub outside: u64,
+    /// Markers, threads and processes in another form than the format's.
+    pub damaged: u64,
+    /// Beyond the limit of their number.
+    pub beyond: u64,
+    /// Screenshots.
+    pub screenshots: u64,
+    /// Payloads that are too large, or of too many types; their markers stay.
+    pub payloads: u64,
+    /// Backtraces of markers that stay.
+    pub stacks: u64,
+}
+
+/// What was merged.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Merged {
+    /// Version of the format.
+    pub version: u64,
+    /// Number of markers.
+    pub markers: u64,
+    /// Their names.
+    pub kinds: BTreeSet<String>,
+    /// Number of threads that they belong to.
+    pub threads: u64,
+    /// Number of processes in the file.
+    pub processes: u64,
+    /// What is missing.
+    pub left: Left,
+    /// The file ends too early.
+    pub is_cut: bool,
+    /// Times are connected by the wall clock.
+    pub is_estimate: bool,
+}
+
+/// Merges a profile of Firefox, compressed or not: passes its markers to `sink`, and adds to `tables` what they refer to.
+///
+/// # Errors
+/// The input fails, is not such a profile, or has nothing of this recording.
+pub fn merge_gecko(input: &mut dyn Read, tables: &mut Tables, sink: &mut dyn FactSink) -> Result<Merged, GeckoError> {
+    if tables.recording.gecko.is_some() {
+        return Err(GeckoError::Twice);
+    }
+    let mut bytes = input::read_all(input, limits::INPUT)?;
+    let mut merge = Merge::new(tables);
+    if let Err(error) = serde_json::from_slice::<RawProcess<'_>>(&bytes) {
+        let closed = error.is_eof().then(|| cut::closed(&bytes)).flatten();
+        bytes = closed.ok_or(error)?;
+        merge.merged.is_cut = true;
+    }
+    let top: RawProcess<'_> = serde_json::from_slice(&bytes)?;
+    merge.merged.version = version(&top.meta())?;
+    merge.all(&top, tables);
+    merge.finish(tables, sink)
+}
+
+fn version(meta: &Value) -> Result<u64, GeckoError> {
+    if !meta["preprocessedProfileVersion"].is_null() {
+        return Err(GeckoError::Processed);
+    }
+    match meta["version"].as_u64() {
+        None => Err(GeckoError::Unknown),
+        Some(old) if old < OLDEST => Err(GeckoError::Old(old)),
+        Some(version) => Ok(version),
+    }
+}

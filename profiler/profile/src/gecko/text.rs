@@ -1,0 +1,62 @@
+//! What was merged, in words.
+
+use std::fmt::{Display, Formatter, Result};
+
+use super::{Merged, NEWEST};
+use base::plural::counted;
+
+impl Display for Merged {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let kinds = counted(self.kinds.len() as u64, "kind");
+        let (markers, threads) = (counted(self.markers, "marker"), counted(self.threads, "thread"));
+        write!(f, "Firefox's profiler: {markers} of {kinds} on {threads}")?;
+        let left = &self.left;
+        let outside = (left.outside > 0).then(|| format!("{} before or after the recording", left.outside));
+        let parts: Vec<String> = outside.into_iter().chain(self.missing()).collect();
+        if !parts.is_empty() {
+            write!(f, "; left out: {}", parts.join(", "))?;
+        }
+        self.doubts().iter().try_for_each(|doubt| write!(f, "; {doubt}"))
+    }
+}
+
+impl Merged {
+    /// What is missing or uncertain, as a note for the profile; `None`: nothing.
+    pub fn problems(&self) -> Option<String> {
+        let parts = self.missing();
+        let left = (!parts.is_empty()).then(|| format!("left out: {}", parts.join(", ")));
+        let all: Vec<String> = left.into_iter().chain(self.doubts()).collect();
+        (!all.is_empty()).then(|| format!("markers of Firefox's profiler: {}", all.join("; ")))
+    }
+
+    fn missing(&self) -> Vec<String> {
+        let left = &self.left;
+        let parts = [
+            (left.unrecorded, "of threads that were not recorded"),
+            (left.beyond, "beyond the maximum of 4 million"),
+            (left.damaged, "that have not the format's form"),
+            (left.screenshots, "with screenshots"),
+            (left.payloads, "payloads that are too large"),
+            (left.stacks, "backtraces"),
+        ];
+        let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+        parts.map(|(count, what)| format!("{count} {what}")).collect()
+    }
+
+    fn doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
+        if self.is_cut {
+            doubts.push("the file ends too early, so threads are missing".to_owned());
+        }
+        if self.is_estimate {
+            let doubt =
+                "times are from the wall clock, and may be wrong by 1 ms, or more if it was set during the recording";
+            doubts.push(doubt.to_owned());
+        }
+        if self.version > NEWEST {
+            let version = self.version;
+            doubts.push(format!("format {version} is newer than {NEWEST}, the newest known"));
+        }
+        doubts
+    }
+}

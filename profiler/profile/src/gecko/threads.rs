@@ -1,0 +1,57 @@
+//! The recorded threads, by the ids that Firefox wrote.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use base::addr::Timestamp;
+use fact::{Tables, ThreadId};
+
+/// Bytes of a name that the kernel keeps.
+const KERNEL_NAME: usize = 15;
+
+/// Threads by process and thread id, the earlier of the same id first.
+#[derive(Debug)]
+pub struct Threads(FxHashMap<(u32, u32), Vec<(ThreadId, Timestamp)>>);
+
+impl Threads {
+    /// The threads of a recording.
+    pub fn new(tables: &Tables) -> Self {
+        let mut threads: FxHashMap<_, Vec<_>> = FxHashMap::default();
+        for (thread, id) in tables.threads.iter().zip((0..).map(ThreadId)) {
+            let Some(process) = tables.processes.get(thread.process.index()) else {
+                continue;
+            };
+            let key = (process.pid, thread.tid);
+            threads.entry(key).or_default().push((id, thread.start));
+        }
+        // A row of merged threads has the id of one of them.
+        let merged: FxHashSet<ThreadId> = tables
+            .recording
+            .merged_threads
+            .iter()
+            .map(|merged| merged.thread)
+            .collect();
+        for same in threads.values_mut() {
+            same.sort_by_key(|(_, start)| *start);
+            same.retain(|(id, _)| !merged.contains(id));
+        }
+        Self(threads)
+    }
+
+    /// The last thread with these ids that existed at a time, or the first one.
+    pub fn find(&self, pid: u32, tid: u32, time: Timestamp) -> Option<ThreadId> {
+        let same = self.0.get(&(pid, tid))?;
+        let before = same.iter().rev().find(|(_, start)| *start <= time);
+        before.or(same.first()).map(|(id, _)| *id)
+    }
+}
+
+/// Completes a name that the kernel cut, or Firefox in its middle (`Backgro~Pool #1`).
+pub fn rename(tables: &mut Tables, id: ThreadId, name: &str) {
+    let Some(thread) = tables.threads.get_mut(id.index()) else {
+        return;
+    };
+    let (first, last) = thread.name.split_once('~').unwrap_or((&thread.name, ""));
+    if thread.name.len() == KERNEL_NAME && name.starts_with(first) && name.ends_with(last) {
+        name.clone_into(&mut thread.name);
+    }
+}
