@@ -10,6 +10,7 @@ pub mod command;
 pub mod conversion;
 pub mod finish;
 pub mod folders;
+pub mod gecko;
 mod handover;
 pub mod identity;
 mod keeper;
@@ -120,8 +121,11 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     let output = Output::create(&options.output)?;
     let mut spool = Spool::create(&options.output, options.keep_events.as_deref())?;
     signals.set_log(spool.shared_place());
-    let folders = match program {
-        Some(_) => Folders::prepare(&mut identity.environment, options.firefox_jit),
+    let folders = match &program {
+        Some(program) => {
+            let gecko = gecko::applies(options.gecko, program, &identity.environment);
+            Folders::prepare(&mut identity.environment, options.firefox_jit, gecko)
+        }
         None => Folders::without_program(),
     };
     signals.set_folders(folders.own());
@@ -159,6 +163,9 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     signals.finishing();
     if captured.signal.is_some() {
         print_note("finishing; press Ctrl-C again to skip the profile (the event log is kept)");
+    }
+    if let Some((pid, folder)) = captured.still_running.zip(setting.folders.gecko()) {
+        gecko::dump(pid, folder);
     }
     let summary =
         conclude(options, &mut captured, &mut spool, output, &setting).map_err(|error| keep_if_worth(&spool, error))?;

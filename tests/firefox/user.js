@@ -24,3 +24,4 @@ user_pref("services.settings.server", "data:,");
 user_pref("toolkit.telemetry.enabled", false);
 user_pref("toolkit.telemetry.server", "data:,");
 user_pref("toolkit.telemetry.unified", false);
+user_pref("privacy.reduceTimerPrecision", false);

@@ -324,6 +324,8 @@ pub enum AttachmentKind {
     PerfMap = 2,
     /// `jit-PID.dump`: JIT code with its times.
     JitDump = 3,
+    /// `gecko-PID.json`: the profile of Firefox's own profiler.
+    Gecko = 4,
 }
 
 /// A file that the program wrote about itself.

@@ -10,6 +10,7 @@
 //! assert!(fit("a long name of a function", 10).chars().count() <= 10);
 //! ```
 
+pub mod between;
 pub mod check;
 pub mod diff;
 pub mod dirty;

@@ -17,13 +17,14 @@ mod servers;
 mod share;
 mod smaps;
 mod trim;
+mod values;
 mod waits;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 pub use self::check::Check;
 pub use self::convert::Convert;
@@ -42,6 +43,7 @@ pub use self::servers::Servers;
 pub use self::share::Share;
 pub use self::smaps::Smaps;
 pub use self::trim::Trim;
+pub use self::values::{BlockArg, Cold, FaultSourceArg, FaultsArg, GeckoArg};
 pub use self::waits::Waits;
 
 /// Shows where programs wait for disks, memory and locks, as clearly as where they use the CPU.
@@ -224,6 +226,20 @@ pub struct Record {
     /// with jitdump, such as Nightly
     #[arg(long, help_heading = RECORDED)]
     pub firefox_jit: bool,
+    /// Have Firefox's own profiler collect markers: `auto` if the command is Firefox, `on` if the
+    /// command starts it
+    #[arg(
+        long,
+        value_name = "WHEN",
+        value_enum,
+        default_value_t,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "on",
+        hide_possible_values = true,
+        help_heading = RECORDED
+    )]
+    pub gecko: GeckoArg,
     /// First evict the files that the command will use from the page cache; `system` (as root)
     /// drops everything that the machine has cached
     #[arg(
@@ -275,53 +291,6 @@ pub struct Record {
     /// The program and its arguments
     #[arg(last = true, value_name = "COMMAND", help_heading = None)]
     pub command: Vec<OsString>,
-}
-
-/// `--faults`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum FaultsArg {
-    /// All page faults
-    #[default]
-    All,
-    /// Faults that the kernel counts as major, or that waited for a disk
-    Major,
-    /// Faults in file mappings
-    File,
-    /// No page faults
-    Off,
-}
-
-/// `--block`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum BlockArg {
-    /// Requests of all devices, from any process
-    #[default]
-    All,
-    /// No block requests
-    Off,
-}
-
-/// `--fault-source`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum FaultSourceArg {
-    /// The best available hooks
-    #[default]
-    Auto,
-    /// fentry and fexit of `handle_mm_fault`
-    Fentry,
-    /// Tracepoints of the exceptions, and perf's software events at the end
-    Tracepoint,
-    /// perf's software events only: no latency
-    Perf,
-}
-
-/// What `--cold` evicts from the page cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Cold {
-    /// Pages of the files that the command will use
-    Files,
-    /// Everything that the machine has cached
-    System,
 }
 
 /// How `record` and `convert` report their result.

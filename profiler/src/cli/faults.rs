@@ -28,7 +28,7 @@ pub fn run(args: &Faults) -> Result<ExitCode> {
         classes: args.classes.clone(),
         major: args.major,
         waited: args.waited,
-        ..args.filters.selection()?
+        ..args.filters.selection(&args.input)?
     };
     if let Some(html) = &args.html {
         return explorer::page(&args.input, html, &selection);

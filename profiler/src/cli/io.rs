@@ -24,7 +24,7 @@ pub fn run(args: &Io) -> Result<ExitCode> {
     let selection = Selection {
         devices: args.devices.clone(),
         operations: args.operations.clone(),
-        ..args.filters.selection()?
+        ..args.filters.selection(&args.input)?
     };
     let input = args.input.display();
     with_scratch(|scratch| {

@@ -11,7 +11,9 @@ use self::quantities::{number, off_cpu, seconds};
 use super::args;
 use crate::capture::hooks::disks::BlockMode;
 use crate::capture::hooks::faults::{FaultMode, FaultSource, Faults};
-use crate::record::options::{PageCache, RATE_LIMIT, RecordOptions, ResultOptions, STACK_COPY_LIMIT, Target, Wanted};
+use crate::record::options::{
+    Gecko, PageCache, RATE_LIMIT, RecordOptions, ResultOptions, STACK_COPY_LIMIT, Target, Wanted,
+};
 use crate::record::servers::NameServers;
 
 impl TryFrom<args::Record> for RecordOptions {
@@ -40,6 +42,12 @@ impl TryFrom<args::Record> for RecordOptions {
         if args.firefox_jit && target.command().is_none() {
             bail!("--firefox-jit requires a command: a running process can't be made to write names");
         }
+        if args.gecko == args::GeckoArg::On && target.command().is_none() {
+            bail!(
+                "--gecko requires a command; for a running Firefox, save a profile with its own profiler and run \
+                 `ngmi load --merge FILE`"
+            );
+        }
         if args.exact_touch && args.faults == args::FaultsArg::Off {
             bail!("--exact-touch requires page faults, but --faults off records none; drop one of them");
         }
@@ -66,6 +74,11 @@ impl TryFrom<args::Record> for RecordOptions {
             },
             exact_touch: args.exact_touch,
             firefox_jit: args.firefox_jit,
+            gecko: match args.gecko {
+                args::GeckoArg::Auto => Gecko::Auto,
+                args::GeckoArg::On => Gecko::On,
+                args::GeckoArg::Off => Gecko::Off,
+            },
             source_roots: args.sources.source_root,
             servers: args.servers.into(),
             result: args.result.try_into()?,

@@ -15,7 +15,7 @@ use crate::fact::replay::log::LogSource;
 use crate::fact::{FactSink, FactSource, Tables};
 use crate::profile::{ForeignSource, ProfileSource, ReadError};
 use crate::record::binaries::{OpenBinaries, Vdso};
-use crate::record::names;
+use crate::record::{gecko, names};
 use crate::record::servers::NameServers;
 
 /// The kind of an input file.
@@ -98,6 +98,7 @@ fn log(file: File, sink: &mut dyn FactSink) -> Result<Tables> {
     source.on_progress(|bytes| bar.set_position(bytes));
     source.merge_anonymous();
     let mut tables = source.replay(sink)?;
+    gecko::merge(source.take_gecko(), &mut tables, sink);
     bar.finish_and_clear();
     if !source.is_complete() {
         let servers = NameServers::from_env().config(None);

@@ -51,7 +51,7 @@ pub fn run(args: &Waits) -> Result<ExitCode> {
 }
 
 fn selection(args: &Waits) -> Result<Selection> {
-    let shared = args.filters.selection()?;
+    let shared = args.filters.selection(&args.input)?;
     let at_least = args.at_least.as_deref().map(|text| moment(text, "--at-least"));
     Ok(Selection {
         reasons: args.reasons.clone(),

@@ -11,6 +11,7 @@ use nix::unistd::{Whence, geteuid, lseek};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::folders::Folders;
+use super::gecko;
 use crate::capture::socket::wire::{Mapped, PerfMap};
 use crate::event::{Attachment, AttachmentKind};
 use crate::report::text::bytes;
@@ -76,6 +77,11 @@ pub fn collect(
     if folders.wants_jit() && !collector.has(AttachmentKind::JitDump) {
         let problem = "no process wrote names of its JIT code: --firefox-jit needs a Firefox that was built with jitdump, as Mozilla's \
                        Nightly is (releases and Debian's are not); see docs/jit.md";
+        collector.problems.push(problem.to_owned());
+    }
+    if folders.gecko().is_some() && !collector.has(AttachmentKind::Gecko) {
+        let problem = "Firefox wrote no markers of its own: it does so when it exits by itself, or, from about version 140 on, when the recording \
+                       ends before it (-d); not if a signal ends it. --gecko=off turns them off";
         collector.problems.push(problem.to_owned());
     }
     collector.finish()
@@ -285,7 +291,10 @@ pub fn is_written(path: &Path) -> bool {
 /// `marker-PID.txt`, `perf-PID.map`, `jit-PID.dump`: the kind and the pid in the name.
 fn kind_of(path: &Path) -> Option<(AttachmentKind, u32)> {
     let name = path.file_name()?.to_str()?.trim_end_matches(" (deleted)");
+    let [at_exit, on_signal] = gecko::FILES.map(|(prefix, suffix)| (prefix, suffix, AttachmentKind::Gecko));
     for (prefix, suffix, kind) in [
+        at_exit,
+        on_signal,
         ("marker-", ".txt", AttachmentKind::Markers),
         ("perf-", ".map", AttachmentKind::PerfMap),
         ("jit-", ".dump", AttachmentKind::JitDump),

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use symbols::OnDownload;
 
 use super::binaries::OpenBinaries;
+use super::gecko;
 use super::names;
 use super::servers::NameServers;
 use super::sources::{self, SourcePlaces};
@@ -99,6 +100,7 @@ pub fn finish(log: OpenLog, output: &mut Output, binaries: &OpenBinaries, plan: 
     let mut tables = source
         .replay(&mut collector)
         .with_context(|| format!("cannot read {}", log_path.display()))?;
+    gecko::merge(source.take_gecko(), &mut tables, &mut collector);
     bar.finish_and_clear();
     if tables.threads.is_empty() {
         bail!(nothing_in(&tables, log_path));

@@ -11,6 +11,7 @@ use nix::unistd::Uid;
 use symbols::Config;
 use tempfile::TempDir;
 
+use super::gecko;
 use super::identity::Environment;
 
 /// Makes Firefox write its own markers, and sets their folder.
@@ -24,6 +25,7 @@ const NO_SANDBOX: (&str, &str) = ("MOZ_DISABLE_CONTENT_SANDBOX", "1");
 /// Prefixes of our folders' names.
 const MARKERS: &str = "ngmi-markers-";
 const JIT: &str = "ngmi-jit-";
+const GECKO: &str = "ngmi-gecko-";
 const SCRATCH: &str = "ngmi-scratch-";
 /// A younger folder may belong to another recorder that has not locked it yet.
 const YOUNG: Duration = Duration::from_mins(1);
@@ -71,6 +73,7 @@ impl Folder {
 pub struct Folders {
     markers: Option<Folder>,
     jit: Option<Folder>,
+    gecko: Option<Folder>,
     /// For our own use only.
     scratch: Option<Folder>,
 }
@@ -88,7 +91,7 @@ fn lock(folder: &Path) -> Option<File> {
 fn remove_left(place: &Path) {
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let is_like_ours = [MARKERS, JIT, SCRATCH]
+        let is_like_ours = [MARKERS, JIT, GECKO, SCRATCH]
             .iter()
             .any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes()));
         let is_old = || {
@@ -110,8 +113,8 @@ fn remove_left(place: &Path) {
 
 impl Folders {
     /// Adds the variables to the program's environment: those for markers, and with `jit` those for names of JIT
-    /// code, which turn off Firefox's content sandbox.
-    pub fn prepare(environment: &mut Environment, jit: bool) -> Self {
+    /// code, which turn off Firefox's content sandbox; with `gecko` those that start Firefox's own profiler.
+    pub fn prepare(environment: &mut Environment, jit: bool, gecko: bool) -> Self {
         let mut set = |(name, value): (&str, &str)| {
             environment.entry(name.into()).or_insert_with(|| value.into());
         };
@@ -123,9 +126,14 @@ impl Folders {
         }
         let markers = Folder::prepare(environment, MARKER_FOLDER, MARKERS);
         let jit = jit.then(|| Folder::prepare(environment, JIT_FOLDER, JIT)).flatten();
+        let gecko = gecko.then(|| Folder::new(&std::env::temp_dir(), GECKO)).flatten();
+        if let Some(folder) = &gecko {
+            gecko::configure(environment, &folder.path);
+        }
         Self {
             markers,
             jit,
+            gecko,
             ..Self::without_program()
         }
     }
@@ -150,9 +158,14 @@ impl Folders {
         self.jit.is_some()
     }
 
+    /// Where Firefox's own profiler writes its files.
+    pub fn gecko(&self) -> Option<&Path> {
+        self.gecko.as_ref().map(|folder| folder.path.as_path())
+    }
+
     /// The folders that the program was set up to write to.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        [&self.markers, &self.jit]
+        [&self.markers, &self.jit, &self.gecko]
             .into_iter()
             .flatten()
             .map(|folder| &*folder.path)
@@ -160,7 +173,9 @@ impl Folders {
 
     /// Our own folders, which are to be removed.
     pub fn own(&self) -> Vec<PathBuf> {
-        let folders = [&self.markers, &self.jit, &self.scratch].into_iter().flatten();
+        let folders = [&self.markers, &self.jit, &self.gecko, &self.scratch]
+            .into_iter()
+            .flatten();
         folders
             .filter_map(|folder| Some(folder.own.as_ref()?.0.path().to_owned()))
             .collect()
@@ -188,7 +203,7 @@ mod tests {
         ] {
             environment.insert(name.into(), value.into());
         }
-        let folders = Folders::prepare(&mut environment, true);
+        let folders = Folders::prepare(&mut environment, true, false);
         assert_eq!(
             folders.paths().collect::<Vec<_>>(),
             [Path::new("/theirs"), Path::new("/spew")]
@@ -202,7 +217,7 @@ mod tests {
     #[test]
     fn the_sandbox_stays_unless_jit_names_were_requested() {
         let mut environment = Environment::new();
-        let folders = Folders::prepare(&mut environment, false);
+        let folders = Folders::prepare(&mut environment, false, false);
         assert!(!folders.wants_jit() && folders.own().len() == 2);
         for name in [JIT_SWITCH.0, JIT_FOLDER, NO_SANDBOX.0] {
             assert_eq!(value(&environment, name), None);
@@ -212,7 +227,7 @@ mod tests {
     #[test]
     fn our_folders_are_private_and_removed() {
         let mut environment = Environment::new();
-        let folders = Folders::prepare(&mut environment, true);
+        let folders = Folders::prepare(&mut environment, true, false);
         let own = folders.own();
         assert_eq!(own.len(), 3);
         for folder in &own {
@@ -221,6 +236,21 @@ mod tests {
         assert_eq!(value(&environment, JIT_FOLDER).as_deref(), own[1].to_str());
         drop(folders);
         assert!(own.iter().all(|folder| !folder.exists()));
+    }
+
+    #[test]
+    fn firefox_writes_to_a_folder_of_its_own() {
+        let mut environment = Environment::new();
+        let folders = Folders::prepare(&mut environment, false, true);
+        let folder = folders.gecko().unwrap().to_owned();
+        assert!(folders.own().contains(&folder) && folders.paths().any(|path| path == folder));
+        let file = value(&environment, "MOZ_PROFILER_SHUTDOWN").unwrap();
+        assert!(Path::new(&file).starts_with(&folder));
+        assert!(
+            value(&environment, "MOZ_PROFILER_STARTUP_FEATURES")
+                .unwrap()
+                .contains("nostacksampling")
+        );
     }
 
     #[test]

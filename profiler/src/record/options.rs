@@ -68,6 +68,8 @@ pub struct RecordOptions {
     pub exact_touch: bool,
     /// Let Firefox name its JIT code.
     pub firefox_jit: bool,
+    /// Whether Firefox's own profiler collects markers.
+    pub gecko: Gecko,
     /// State of the page cache at the start of the command.
     pub page_cache: Option<PageCache>,
     /// Folders to read sources from, in addition to the default ones.
@@ -76,6 +78,17 @@ pub struct RecordOptions {
     pub servers: NameServers,
     /// How the result is reported.
     pub result: ResultOptions,
+}
+
+/// Whether Firefox's own profiler collects markers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gecko {
+    /// If the command is Firefox.
+    Auto,
+    /// Whatever the command is: it may start Firefox.
+    On,
+    /// Never.
+    Off,
 }
 
 /// State of the page cache at the start of the command.

@@ -248,6 +248,7 @@ impl Part {
                 1 => AttachmentKind::Markers,
                 2 => AttachmentKind::PerfMap,
                 3 => AttachmentKind::JitDump,
+                4 => AttachmentKind::Gecko,
                 _ => return Err(Malformed),
             };
             Some((kind, bytes.get_u32()?, bytes.get_bytes(MAX_TEXT)?.to_vec()))

@@ -36,7 +36,7 @@ impl JitIndex {
                 }
                 Err(error) => return Some(format!("cannot read the names in {path}: {error}")),
             },
-            AttachmentKind::Markers => 0,
+            AttachmentKind::Markers | AttachmentKind::Gecko => 0,
         };
         (bad > 0).then(|| format!("{path}: unreadable entries: {bad}; their code stays unnamed"))
     }

@@ -15,7 +15,7 @@ use crate::{FactSink, FactSource, Recording, StackNode, Tables};
 use base::event::format::ChunkKind;
 use base::event::order::Order;
 use base::event::read::LogReader;
-use base::event::{AttachmentKind, Event, Header};
+use base::event::{Attachment, AttachmentKind, Event, Header};
 use unwind::{Binaries, Modules, Walker};
 
 /// Kinds of chunks read before the events.
@@ -43,6 +43,7 @@ pub struct LogSource<'b, R> {
     /// Number of kept stacks at which nameless code becomes one frame; `None`: the default.
     merge_nameless_at: Option<usize>,
     complete: bool,
+    gecko: Vec<Attachment>,
 }
 
 /// What a replay found in addition to the tables.
@@ -64,6 +65,7 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
             merges_anonymous: false,
             merge_nameless_at: None,
             complete: false,
+            gecko: Vec::new(),
         }
     }
 
@@ -92,6 +94,11 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
     /// a different recording.
     pub fn is_complete(&self) -> bool {
         self.complete
+    }
+
+    /// After a replay: the profiles of Firefox's own profiler, whose markers it did not emit.
+    pub fn take_gecko(&mut self) -> Vec<Attachment> {
+        std::mem::take(&mut self.gecko)
     }
 
     /// Reports the progress of a replay, in bytes of [`LogReader::len_bytes`], a few times a second.
@@ -133,6 +140,7 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
                         notes.push(format!("{path}: ignored lines that are not markers (start, end in ns, text): {bad}"));
                     }
                 }
+                Event::Attachment(file) if file.kind == AttachmentKind::Gecko => self.gecko.push(file),
                 Event::Attachment(file) => notes.extend(preamble.jit.add(&file)),
                 Event::Resolved(bytes) => match resolved::decode(&bytes) {
                     Ok(resolved) => preamble.resolved = Some(resolved),

@@ -122,6 +122,7 @@ impl FactSink for Facts {
         let is_exec = match &mark.kind {
             MarkKind::Exec { .. } => true,
             MarkKind::Program { text } if is_first_window(text) => false,
+            MarkKind::Gecko(mark) if is_first_window(&mark.name) => false,
             _ => return,
         };
         self.milestones.push(Milestone {

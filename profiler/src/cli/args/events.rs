@@ -1,8 +1,13 @@
 //! The arguments that the subcommands about events share: filters, and the format of the output.
 
+use std::path::Path;
+
+use anyhow::Context as _;
 use clap::{Arg, Args};
 
+use crate::cli::source;
 use crate::cli::span::times;
+use crate::report::between::Between;
 use crate::report::export::Form;
 use crate::report::select::Selection;
 
@@ -23,12 +28,32 @@ pub struct EventFilters {
     pub(crate) from: Option<String>,
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) to: Option<String>,
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with = "from",
+        help = "Only from the start of the first marker with this name (of the program, or a page's performance.mark)"
+    )]
+    pub(crate) from_marker: Option<String>,
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with = "to",
+        help = "Only up to the end of the first marker with this name, after that of --from-marker"
+    )]
+    pub(crate) to_marker: Option<String>,
 }
 
 impl EventFilters {
-    /// The selection of these filters alone.
-    pub(crate) fn selection(&self) -> anyhow::Result<Selection> {
-        let (from, to) = times(self.from.as_deref(), self.to.as_deref())?;
+    /// The selection of these filters alone; reads the recording if they name markers.
+    pub(crate) fn selection(&self, input: &Path) -> anyhow::Result<Selection> {
+        let (mut from, mut to) = times(self.from.as_deref(), self.to.as_deref())?;
+        if self.from_marker.is_some() || self.to_marker.is_some() {
+            let mut between = Between::new(self.from_marker.clone(), self.to_marker.clone());
+            let (tables, _) = source::read(input, &mut between)?;
+            let range = between.range(&tables).with_context(|| input.display().to_string())?;
+            (from, to) = (range.0.or(from), range.1.or(to));
+        }
         Ok(Selection {
             files: self.files.clone(),
             processes: self.processes.clone(),

@@ -26,6 +26,8 @@ const ORDER: &HelpOrder = &[
         "to",
         "Only faults before this time, counted from the start of the recording",
     ),
+    ("from_marker", ""),
+    ("to_marker", ""),
     ("major", ""),
     ("waited", ""),
     ("top", ""),

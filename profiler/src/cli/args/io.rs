@@ -30,6 +30,8 @@ const ORDER: &HelpOrder = &[
         "to",
         "Only requests before this time, counted from the start of the recording",
     ),
+    ("from_marker", ""),
+    ("to_marker", ""),
     ("top", ""),
     ("csv", "Print all columns as CSV, one row per request, by time"),
     ("json", ""),

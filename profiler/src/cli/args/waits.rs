@@ -26,6 +26,8 @@ const ORDER: &HelpOrder = &[
         "to",
         "Only waits that began before this time, counted from the start of the recording",
     ),
+    ("from_marker", ""),
+    ("to_marker", ""),
     ("at_least", ""),
     ("top", ""),
     ("stacks", ""),

@@ -1,0 +1,62 @@
+//! Values of `ngmi record`'s options.
+
+use clap::ValueEnum;
+
+/// `--faults`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum FaultsArg {
+    /// All page faults
+    #[default]
+    All,
+    /// Faults that the kernel counts as major, or that waited for a disk
+    Major,
+    /// Faults in file mappings
+    File,
+    /// No page faults
+    Off,
+}
+
+/// `--block`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum BlockArg {
+    /// Requests of all devices, from any process
+    #[default]
+    All,
+    /// No block requests
+    Off,
+}
+
+/// `--gecko`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum GeckoArg {
+    /// If the command is Firefox
+    #[default]
+    Auto,
+    /// Whatever the command is
+    On,
+    /// Never
+    Off,
+}
+
+/// `--fault-source`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum FaultSourceArg {
+    /// The best available hooks
+    #[default]
+    Auto,
+    /// fentry and fexit of `handle_mm_fault`
+    Fentry,
+    /// Tracepoints of the exceptions, and perf's software events at the end
+    Tracepoint,
+    /// perf's software events only: no latency
+    Perf,
+}
+
+/// What `--cold` evicts from the page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Cold {
+    /// Pages of the files that the command will use
+    Files,
+    /// Everything that the machine has cached
+    System,
+}

@@ -1,0 +1,195 @@
+//! Firefox's own profiler: started by environment variables without its stack sampling, so that it only collects markers.
+//! It writes them when Firefox exits, or when it gets SIGUSR2.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::identity::Environment;
+use crate::capture::proc::procfs;
+use crate::event::Attachment;
+use crate::fact::{FactSink, Tables};
+use crate::profile::merge_gecko;
+use crate::record::options::Gecko;
+
+/// Prefix of the variables.
+const PREFIX: &str = "MOZ_PROFILER_";
+/// What the profiler is to do. Without stacks of samples and markers; the interval, in ms, is that of its idle sampler. The
+/// entries, of 8 bytes and per process, are the least that it accepts.
+const VARIABLES: [(&str, &str); 5] = [
+    ("MOZ_PROFILER_STARTUP", "1"),
+    (
+        "MOZ_PROFILER_STARTUP_FEATURES",
+        "nostacksampling,nomarkerstacks,ipcmessages",
+    ),
+    ("MOZ_PROFILER_STARTUP_FILTERS", "*"),
+    ("MOZ_PROFILER_STARTUP_INTERVAL", "1000"),
+    ("MOZ_PROFILER_STARTUP_ENTRIES", "16777216"),
+];
+/// The file that it writes at its end; Firefox replaces %p by its process id.
+const AT_EXIT: &str = "gecko-%p.json";
+/// The folder for the file that it writes on SIGUSR2.
+const ON_SIGNAL: &str = "MOZ_UPLOAD_DIR";
+
+/// How long Firefox may take to write its file on SIGUSR2.
+const DUMP_LIMIT: Duration = Duration::from_secs(10);
+/// Stands at the end of a file with all processes.
+const GATHERED: &[u8] = b"\"profileGatheringLogEnd_TSms\"";
+/// Bytes of the end that are searched for it.
+const END: u64 = 64 << 10;
+/// How often the file is looked at.
+const STEP: Duration = Duration::from_millis(50);
+/// Maximum number of processes that are searched for Firefox.
+const MOST: usize = 1 << 12;
+
+/// Whether the profiler of this program is to be started.
+pub fn applies(wanted: Gecko, program: &Path, environment: &Environment) -> bool {
+    let is_wanted = match wanted {
+        Gecko::On => true,
+        Gecko::Off => false,
+        Gecko::Auto => is_firefox(program),
+    };
+    // A user who configures it uses it.
+    let is_own = |name: &OsStr| name.as_bytes().starts_with(PREFIX.as_bytes()) || name == ON_SIGNAL;
+    is_wanted && !environment.keys().any(|name| is_own(name))
+}
+
+/// Firefox, a script that starts it, or another program that is built of its engine.
+fn is_firefox(program: &Path) -> bool {
+    let name = program.file_name().unwrap_or_default().as_bytes();
+    name.starts_with(b"firefox") || fs::canonicalize(program).is_ok_and(|program| has_engine(&program))
+}
+
+fn has_engine(program: &Path) -> bool {
+    program.parent().is_some_and(|folder| folder.join("libxul.so").exists())
+}
+
+/// Adds the variables.
+pub fn configure(environment: &mut Environment, folder: &Path) {
+    for (name, value) in VARIABLES {
+        environment.insert(name.into(), value.into());
+    }
+    environment.insert("MOZ_PROFILER_SHUTDOWN".into(), folder.join(AT_EXIT).into());
+    environment.insert(ON_SIGNAL.into(), folder.into());
+}
+
+/// Lets a Firefox that still runs, as this process or below it, write its file to the folder, and waits for it.
+pub fn dump(pid: u32, folder: &Path) {
+    let below = procfs::descendants(&[pid], MOST).unwrap_or_default();
+    let Some(firefox) = std::iter::once(pid).chain(below).find(|pid| takes_signal(*pid)) else {
+        return;
+    };
+    let Ok(target) = i32::try_from(firefox) else { return };
+    if kill(Pid::from_raw(target), Signal::SIGUSR2).is_err() {
+        return;
+    }
+    // The parent process has number 0 among Firefox's kinds of processes.
+    let file = folder.join(format!("profile_0_{firefox}.json"));
+    let deadline = Instant::now() + DUMP_LIMIT;
+    while Instant::now() < deadline && Path::new(&format!("/proc/{firefox}")).exists() && !is_complete(&file) {
+        sleep(STEP);
+    }
+}
+
+/// Whether it is Firefox's parent process, and SIGUSR2 would not end it.
+fn takes_signal(pid: u32) -> bool {
+    let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    let status = String::from_utf8_lossy(&read("status")).into_owned();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
+    let is_caught = caught.is_some_and(|caught| caught >> (Signal::SIGUSR2 as u32 - 1) & 1 == 1);
+    let is_child = read("cmdline")
+        .split(|byte| *byte == 0)
+        .any(|word| word == b"-contentproc");
+    let program = fs::read_link(format!("/proc/{pid}/exe"));
+    is_caught && !is_child && program.is_ok_and(|program| has_engine(&program))
+}
+
+/// Whether the file is the one with all processes: before it, Firefox writes one with the parent process only.
+fn is_complete(path: &Path) -> bool {
+    let end = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let size = file.seek(SeekFrom::End(0))?;
+        file.seek(SeekFrom::Start(size.saturating_sub(END)))?;
+        let mut end = Vec::new();
+        file.take(END).read_to_end(&mut end)?;
+        Ok(end)
+    };
+    let end = end().unwrap_or_default();
+    end.ends_with(b"}") && end.windows(GATHERED.len()).any(|window| window == GATHERED)
+}
+
+/// Kind of file: `gecko-PID.json` at exit, `profile_0_PID.json` on SIGUSR2.
+pub const FILES: [(&str, &str); 2] = [("gecko-", ".json"), ("profile_0_", ".json")];
+
+/// Merges the files that were recorded, and notes in the recording what is missing.
+pub fn merge(files: Vec<Attachment>, tables: &mut Tables, sink: &mut dyn FactSink) {
+    for file in files {
+        let note = match merge_gecko(&mut &file.bytes[..], tables, sink) {
+            Ok(merged) => merged.problems(),
+            Err(error) => {
+                let path = String::from_utf8_lossy(&file.path);
+                Some(format!("{path}: {:#}", anyhow::Error::from(error)))
+            }
+        };
+        tables.recording.notes.extend(note);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn firefox_is_recognized() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = |name: &str| folder.path().join(name);
+        let environment = Environment::new();
+        let applies = |wanted, name: &str| applies(wanted, &program(name), &environment);
+        assert!(applies(Gecko::Auto, "firefox-esr") && !applies(Gecko::Off, "firefox-esr"));
+        File::create(program("browser")).unwrap();
+        assert!(!applies(Gecko::Auto, "browser") && applies(Gecko::On, "browser"));
+        File::create(program("libxul.so")).unwrap();
+        assert!(applies(Gecko::Auto, "browser"));
+    }
+
+    #[test]
+    fn a_user_who_configures_the_profiler_keeps_it() {
+        let program = Path::new("/usr/bin/firefox");
+        for name in ["MOZ_PROFILER_STARTUP", "MOZ_PROFILER_SHUTDOWN", "MOZ_UPLOAD_DIR"] {
+            let environment = Environment::from([(name.into(), "".into())]);
+            assert!(!applies(Gecko::On, program, &environment), "{name}");
+        }
+    }
+
+    #[test]
+    fn only_a_firefox_that_catches_the_signal_gets_it() {
+        assert!(!takes_signal(std::process::id()));
+        dump(std::process::id(), Path::new("/nonexistent")); // would end this process
+    }
+
+    #[test]
+    fn a_file_is_complete_with_the_log_of_its_processes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        let mut whole = vec![b' '; 70 << 10];
+        whole.extend_from_slice(br#"{"profileGatheringLogEnd_TSms":7217.7}}"#);
+        for (text, complete) in [
+            (&b""[..], false),
+            (b"{}", false),
+            (&whole, true),
+            (&whole[..whole.len() - 2], false),
+        ] {
+            fs::write(&path, text).unwrap();
+            assert_eq!(is_complete(&path), complete);
+        }
+        assert!(!is_complete(Path::new("/nonexistent")));
+    }
+}
