@@ -218,6 +218,16 @@ mod tests {
     }
 
     #[test]
+    fn firefoxs_markers_need_a_command() {
+        let gecko = |line: &[&str]| parse(&[&["ngmi", "record"], line].concat()).map(|options| options.gecko);
+        assert_eq!(gecko(&["--", "ls"]).unwrap(), Gecko::Auto);
+        assert_eq!(gecko(&["--gecko", "--", "ls"]).unwrap(), Gecko::On);
+        assert_eq!(gecko(&["--gecko=off", "-a"]).unwrap(), Gecko::Off);
+        let error = gecko(&["--gecko", "-p", "1"]).unwrap_err().to_string();
+        assert!(error.contains("load --merge"), "{error}");
+    }
+
+    #[test]
     fn cold_and_warm_are_for_a_command_and_exclude_each_other() {
         let wanted = |flag| {
             parse(&["ngmi", "record", flag, "--", "ls"])

@@ -10,6 +10,7 @@
 #[path = "harness/emulated.rs"]
 mod emulated;
 mod foreign;
+mod gecko;
 mod harness;
 #[path = "../profile_synthetic/mod.rs"]
 mod profile_synthetic;
