@@ -15,8 +15,8 @@ use crate::fact::replay::log::LogSource;
 use crate::fact::{FactSink, FactSource, Tables};
 use crate::profile::{ForeignSource, ProfileSource, ReadError};
 use crate::record::binaries::{OpenBinaries, Vdso};
-use crate::record::{gecko, names};
 use crate::record::servers::NameServers;
+use crate::record::{gecko, names};
 
 /// The kind of an input file.
 #[derive(Debug, Clone, PartialEq, Eq)]
