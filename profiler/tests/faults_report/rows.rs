@@ -68,7 +68,7 @@ fn the_columns_are_fixed() {
     // Fault 0 is on page 0 of the library, before its first section.
     assert_eq!(
         lines.next().unwrap(),
-        "0,100,100,/usr/lib/libdemo.so,0,,,file-read,read,true,false,0,0x7f0000000000,inlined,demo,demo,false,,0,0,0,,0,0,0,16,0,8:1,\
+        "0,100,100,/usr/lib/libdemo.so,0,,,file-read,read,true,false,0,0x7f0000000000,inlined,demo,demo,false,,0,0,0,,0,0,0,15,0,8:1,\
          7,abcd,true,main"
     );
     // Fault 16 is in .data, below a symbol; fault 11 waited; fault 49 has no latency and no file.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use profiler::addr::{Avma, FileOffset};
-use profiler::fact::fault::{Access, FaultClass, FaultWaits, FilePlace};
+use profiler::fact::fault::{Access, FaultClass, FaultWaits, FilePlace, Mapped};
 use profiler::fact::request::{BioSource, DeviceId, Operation, RequestCoverage, RequestKind};
 use profiler::fact::wait::Coverage;
 use profiler::fact::{
@@ -290,7 +290,7 @@ fn pages_read_for_faults_and_never_touched() {
         failed: None,
         waits: FaultWaits::default(),
         retries: None,
-        mapped: None,
+        mapped: Some(Mapped::own()),
         pages_read: 0,
         read_around_off: false,
     };

@@ -129,6 +129,12 @@ impl Pages {
         self.files.iter().map(|(id, pages)| (*id, pages))
     }
 
+    /// Whether it is unknown which pages were mapped of a file that faults read.
+    pub fn hides_mapped(&self) -> bool {
+        let mut files = self.files.iter();
+        files.any(|(_, file)| file.hides_mapped && !file.read_by_faults.is_empty())
+    }
+
     /// Number of facts left out: beyond the limit on files, or pages spread too widely.
     pub fn left_out(&self) -> u64 {
         self.left_out

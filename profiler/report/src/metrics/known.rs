@@ -112,7 +112,12 @@ fn faults(tables: &Tables, facts: &Facts, reasons: &mut Reasons) {
         reasons.add(By::ALL, &but_major, &why);
     }
     if filtered == 0 && misses_faults(tables) {
-        let why = "page faults or their mapped ranges were lost: pages that only they touched would count as wasted";
+        let why = "page faults were lost: pages that only they mapped would count as wasted";
+        reasons.add(By::ALL, &[Metric::WastedReadahead], why);
+    }
+    if facts.faults.pages.hides_mapped() {
+        let why = "it is unknown which pages some faults mapped: the recording is of an earlier version, or a page table \
+                   could not be read";
         reasons.add(By::ALL, &[Metric::WastedReadahead], why);
     }
     let mut reads = recording.hooks.iter();

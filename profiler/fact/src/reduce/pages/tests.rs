@@ -88,7 +88,9 @@ fn waste_is_unknown_if_what_a_fault_mapped_is() {
     let (tables, mut all) = (tables(), Pages::default());
     all.read(&tables, &read(FILE, 0, 32, true));
     all.fault(&tables, &fault(3, 0..16));
+    assert!(!all.hides_mapped());
     all.fault(&tables, &hiding(20));
+    assert!(all.hides_mapped());
     let file = all.of(&tables, FILE).unwrap();
     assert_eq!((file.wasted(), file.wasted_reads().count()), (None, 0));
     assert_eq!((file.mapped.len(), file.not_mapped(&file.read_by_faults)), (17, None));
