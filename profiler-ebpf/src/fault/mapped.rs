@@ -125,7 +125,7 @@ pub unsafe extern "C" fn read_block(state: *mut ThreadState, top: u64, direct: u
         // In a folio, pages are one behind the other in memory, too.
         let (before, after) = (own - first * CHUNK, (last + 1) * CHUNK - 1 - own);
         let extends = page(own).wrapping_sub(before) == page(own - before) || page(own) + after == page(own + after);
-        let (first, last) = if extends { (0, CHUNKS as u64 - 1) } else { (first, last) };
+        let (first, last) = if extends || config!(wide_around) != 0 { (0, CHUNKS as u64 - 1) } else { (first, last) };
         for chunk in 0..CHUNKS as u64 {
             if chunk >= first && chunk <= last && read_chunk(state, block.page(0), chunk) == 0 {
                 return 0;

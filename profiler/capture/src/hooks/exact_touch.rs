@@ -31,6 +31,11 @@ const LONGEST: u64 = 256;
 const ALTERNATIVE: &str =
     "record without --exact-touch: `pages_around` then shows how many pages each fault may have hidden";
 
+/// Bytes that the kernel maps around a fault at most; `None`: it does not show them.
+pub fn around() -> Option<u64> {
+    Debugfs::open().ok()?.read(SETTING).ok()
+}
+
 /// Where the setting is, and where its original value is kept.
 #[derive(Debug)]
 struct Places {

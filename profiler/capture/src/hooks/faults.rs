@@ -12,7 +12,7 @@ use super::ahead;
 use super::arch::{self, EXCEPTIONS};
 use super::btf::{Btf as Types, FIND_VMA};
 use super::hook::{self, hook};
-use super::{perf, preempt};
+use super::{exact_touch, perf, preempt};
 use crate::proc::{machine, open_files};
 use base::event::HookStatus;
 
@@ -63,6 +63,9 @@ pub struct Faults {
     pub source: Option<FaultSource>,
 }
 
+/// The kernel's default of the bytes that it maps around a fault (`fault_around_pages` in mm/memory.c).
+const USUAL_AROUND: u64 = 65536;
+
 /// Configures which faults are recorded, and how the mapping and its pages are found.
 pub fn configure(config: &mut Config, mode: FaultMode, types: &Types) {
     config.faults = mode.number();
@@ -70,6 +73,7 @@ pub fn configure(config: &mut Config, mode: FaultMode, types: &Types) {
     if let Some((levels, bits)) = arch::page_tables() {
         (config.table_levels, config.physical_bits) = (levels, bits);
         config.physical_end = machine::memory_end();
+        config.wide_around = u32::from(exact_touch::around().is_some_and(|bytes| bytes > USUAL_AROUND));
     }
 }
 
