@@ -34,7 +34,7 @@ impl Merged {
         let parts = [
             (left.unrecorded, "of threads that were not recorded"),
             (left.beyond, "beyond the maximum of 4 million"),
-            (left.damaged, "that have not the format's form"),
+            (left.damaged, "that are malformed"),
             (left.screenshots, "with screenshots"),
             (left.payloads, "payloads that are too large"),
             (left.stacks, "backtraces"),
