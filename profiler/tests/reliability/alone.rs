@@ -56,11 +56,12 @@ fn expect_the_same(bare: &Path, recorded: &Path) {
 }
 
 /// Runs `command` in `folder` and renames the file `facts` that the program wrote to `bare`. The standard descriptors
-/// are those of a run of [`Ngmi`].
+/// and the environment are those of a run of [`Ngmi`].
 fn run_bare(mut command: Command, folder: &Path) {
     let file = |name: &str| std::fs::File::create(folder.join(name)).unwrap();
     let status = command
         .current_dir(folder)
+        .env("DEBUGINFOD_URLS", "")
         .stdin(Stdio::null())
         .stdout(file("stdout"))
         .stderr(file("stderr"))
