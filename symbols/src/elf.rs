@@ -19,6 +19,7 @@ use object::{Object as _, ObjectSection as _};
 
 pub use bytes::ElfBytes;
 pub use dynamic::Dynamic;
+pub(crate) use excerpt::is_here;
 pub use excerpt::{Excerpt, Limits, excerpt};
 pub use functions::FunctionSymbol;
 use headers::{Extent, Headers};
@@ -228,7 +229,7 @@ impl ElfFile {
     /// [`ElfFile::section_size`] decompresses nothing.
     pub fn section(&self, name: &str) -> Option<Section> {
         let object = self.object().ok()?;
-        let section = object.section_by_name(name).filter(excerpt::is_here)?;
+        let section = object.section_by_name(name).filter(is_here)?;
         section.file_range()?;
         let stored = section.compressed_file_range().ok()?;
         let bytes = if stored.format == CompressionFormat::None {
@@ -257,7 +258,7 @@ impl ElfFile {
         let Ok(object) = self.object() else { return false };
         object
             .section_by_name(name)
-            .filter(excerpt::is_here)
+            .filter(is_here)
             .is_some_and(|section| section.file_range().is_some_and(|(_, size)| size > 0))
     }
 

@@ -2,8 +2,9 @@
 //! profiles.
 //!
 //! - [`elf`]: properties of a binary: build id, segments, sections for the unwinder.
-//! - [`Symbolicator`]: names of addresses in binaries. Functions come from symbol tables and `.eh_frame`, read here so
-//!   that a name never reaches beyond its function; inline chains and lines come from samply-symbols.
+//! - [`Symbolicator`]: names of addresses in binaries. Functions come from symbol tables, `.eh_frame` and the tables of
+//!   Go programs, read here so that a name never reaches beyond its function; inline chains and lines come from
+//!   samply-symbols, and for Go programs without DWARF from the same tables.
 //! - [`server`]: answers the profiler's requests for symbols, sources and machine code.
 //! - [`home`]: the user's folders for cached and saved files.
 //! - [`kallsyms`], [`perf_map`], [`jitdump`]: names of addresses in the kernel and in code
@@ -31,6 +32,7 @@ mod contents;
 mod demangle;
 mod download;
 pub mod elf;
+mod gopclntab;
 pub mod home;
 pub mod jitdump;
 pub mod kallsyms;

@@ -1,9 +1,10 @@
-//! Names the addresses of binaries: symbol tables and `.eh_frame` for functions, samply-symbols for
-//! debug info.
+//! Names the addresses of binaries: symbol tables, `.eh_frame` and Go's own tables for functions,
+//! samply-symbols for debug info.
 
 pub(crate) mod debug_files;
 pub(crate) mod debuginfod;
 mod frames;
+mod go;
 pub(crate) mod locate;
 mod minidebug;
 mod module;
@@ -74,7 +75,7 @@ pub struct AddressName {
     /// Its size in bytes, if known.
     pub symbol_size: Option<u32>,
     /// The functions inlined into each other at the address, innermost first. Never empty: without
-    /// debug info it contains only `symbol`, without a file.
+    /// debug info it contains only `symbol`, without a file, except in Go programs.
     pub inline_chain: Vec<SourceFrame>,
 }
 

@@ -50,7 +50,7 @@ impl ElfBytes {
     }
 
     /// The bytes of `range`, relative to the start of these bytes; `None` if they do not all exist.
-    pub(super) fn slice(&self, range: Range<u64>) -> Option<Self> {
+    pub(crate) fn slice(&self, range: Range<u64>) -> Option<Self> {
         let start = self.range.start.checked_add(usize::try_from(range.start).ok()?)?;
         let end = self.range.start.checked_add(usize::try_from(range.end).ok()?)?;
         (start <= end && end <= self.range.end).then(|| Self {

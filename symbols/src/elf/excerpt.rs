@@ -37,6 +37,9 @@ const NAMED: [&[u8]; 7] = [
     b".interp",
 ];
 
+/// Sections with the functions of Go programs, which are copied if the file has no symbols.
+const GO: [&[u8]; 4] = [b".gopclntab", b".data.rel.ro.gopclntab", b".go.module", b".go.func"];
+
 /// How much of a file to copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -135,15 +138,17 @@ impl Copy<'_> {
             let sizes = sections.all.iter().filter(|section| section.kind == kind);
             sizes.fold(0_u64, |sum, section| sum.saturating_add(section.size()))
         };
-        let (debug, code) = (size_of(Kind::Debug), size_of(Kind::Code));
+        let (debug, code, go) = (size_of(Kind::Debug), size_of(Kind::Code), size_of(Kind::Go));
         let with_debug = debug <= limits.debug;
         let with_code = (limits.code || sections.is_static) && code <= MAX_CODE;
+        let with_go = !sections.has_symbols && go <= limits.bytes / 2;
         let mut is_partial = false;
         for section in &sections.all {
             let is_wanted = match section.kind {
                 Kind::Needed => true,
                 Kind::Debug => with_debug,
                 Kind::Code => with_code,
+                Kind::Go => with_go,
                 Kind::Other => false,
             };
             if is_wanted {
@@ -167,6 +172,7 @@ enum Kind {
     Needed,
     Debug,
     Code,
+    Go,
     Other,
 }
 
@@ -186,6 +192,8 @@ impl Section {
 
 struct Sections {
     all: Vec<Section>,
+    /// Whether there is a symbol table, not only of exported symbols.
+    has_symbols: bool,
     /// Whether it is a program without a loader: then the ends of its stacks are found in its code.
     is_static: bool,
 }
@@ -237,7 +245,7 @@ fn sections<E: FileHeader<Endian = Endianness>>(copy: &mut Copy<'_>, data: &[u8]
         0
     };
     let mut all = Vec::with_capacity(headers.len());
-    let mut has_loader = false;
+    let (mut has_loader, mut has_symbols) = (false, false);
     for (at, section) in (table..)
         .step_by(usize::try_from(entry).unwrap_or(1).max(1))
         .zip(headers)
@@ -247,6 +255,7 @@ fn sections<E: FileHeader<Endian = Endianness>>(copy: &mut Copy<'_>, data: &[u8]
         };
         let name = sections.section_name(endian, section).unwrap_or_default();
         has_loader |= name == b".interp";
+        has_symbols |= section.sh_type(endian) == elf::SHT_SYMTAB;
         let low = section.sh_flags(endian).0 & u64::from(u32::MAX);
         let flags = u32::try_from(low).unwrap_or(0) | ABSENT;
         all.push(Section {
@@ -262,6 +271,7 @@ fn sections<E: FileHeader<Endian = Endianness>>(copy: &mut Copy<'_>, data: &[u8]
     }
     Ok(Some(Sections {
         all,
+        has_symbols,
         is_static: !has_loader && header.e_entry(endian).into() != 0,
     }))
 }
@@ -276,6 +286,8 @@ fn kind<S: SectionHeader<Endian = Endianness>>(section: &S, endian: Endianness, 
         Kind::Needed
     } else if name.starts_with(b".debug_") || name.starts_with(b".zdebug_") {
         Kind::Debug
+    } else if GO.contains(&name) {
+        Kind::Go
     } else if section.sh_flags(endian).contains(elf::SHF_EXECINSTR) {
         Kind::Code
     } else {
@@ -284,7 +296,7 @@ fn kind<S: SectionHeader<Endian = Endianness>>(section: &S, endian: Endianness, 
 }
 
 /// Whether the section's bytes are in this file: it was not left out of a copy.
-pub(super) fn is_here(section: &object::Section<'_, '_>) -> bool {
+pub(crate) fn is_here(section: &object::Section<'_, '_>) -> bool {
     !matches!(section.flags(), SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & u64::from(ABSENT) == u64::from(ABSENT))
 }
 

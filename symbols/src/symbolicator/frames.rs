@@ -15,7 +15,7 @@ use super::split::Split;
 /// Maximum inline depth; outer levels beyond it are dropped.
 const MAX_INLINE_DEPTH: usize = 512;
 
-const NAMELESS_INLINED: &str = "[inlined function without a name]";
+pub(super) const NAMELESS_INLINED: &str = "[inlined function without a name]";
 
 /// Whether a function has this name, possibly among others.
 type IsSymbol<'a> = &'a dyn Fn(&str) -> bool;

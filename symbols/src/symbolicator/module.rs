@@ -4,6 +4,7 @@ use std::cell::LazyCell;
 use std::ops::Range;
 
 use super::frames::Frames;
+use super::go::Go;
 use super::locate::{self, Opened};
 use super::{AddressName, AddressNames, BinaryRequest, Detail, SourceFrame, Symbolicator, minidebug};
 use crate::cfi::{FunctionRanges, UnwindSections};
@@ -53,14 +54,16 @@ impl Symbolicator {
         let base = opened.elf.base_svma();
         let code = Code::of(&opened.elf)?;
         let data = LazyCell::new(|| SymbolTable::of_data(&objects));
+        let go = Go::of(&opened.elf);
+        let lines = (detail == Detail::Lines).then_some((frames.as_ref(), &go));
         let name = |address: &u32| {
             let svma = base.checked_add(u64::from(*address))?;
             if !code.sections.is_empty() && code.section_of(svma).is_none() {
                 return data.lookup(svma).map(|hit| describe_data(&hit, base));
             }
-            let function = function_at(svma, &table, ranges.as_ref())
-                .or_else(|| code.between_functions(svma, &table, ranges.as_ref()))?;
-            Some(describe(svma, base, function, frames.as_ref(), &table))
+            let function = function_at(svma, &table, ranges.as_ref(), &go)
+                .or_else(|| code.between_functions(svma, &table, ranges.as_ref(), &go))?;
+            Some(describe((svma, base), function, lines, &table))
         };
         let mut names: AddressNames = addresses.iter().map(name).collect();
         // Names based on zeros would look like any other.
@@ -106,20 +109,22 @@ impl Code {
         section_of(&self.sections, svma)
     }
 
-    /// Code that is in neither a symbol nor `.eh_frame` is one function, from the end of the last
+    /// Code that is in no symbol, no Go function and not in `.eh_frame` is one function, from the end of the last
     /// known one on, or from the entry point.
     fn between_functions(
         &self,
         svma: u64,
         table: &SymbolTable<'_, '_>,
         ranges: Option<&FunctionRanges<'_>>,
+        go: &Go<'_>,
     ) -> Option<Function> {
         let (section, _) = self.section_of(svma)?;
         let entry = (self.entry <= svma).then_some(self.entry);
         let described = ranges
             .and_then(|ranges| ranges.last_before(svma))
             .map(|found| found.range.end.min(svma));
-        let bounds = [table.end_before(svma), described, entry];
+        let listed = go.last_before(svma).map(|found| found.range.end.min(svma));
+        let bounds = [table.end_before(svma), described, listed, entry];
         Some(Function {
             start: bounds.into_iter().flatten().fold(section, u64::max),
             end: None,
@@ -130,14 +135,27 @@ impl Code {
 
 /// The function at `svma`. A symbol with a size is trusted; one without must agree with
 /// `.eh_frame`, because the next symbol may be a function or two further on; and a label names a
-/// function only if it is at its start. Without a symbol, a function of `.eh_frame` has no name.
-fn function_at(svma: u64, table: &SymbolTable<'_, '_>, ranges: Option<&FunctionRanges<'_>>) -> Option<Function> {
+/// function only if it is at its start. Without a symbol, Go's own table names a function, and one of `.eh_frame` has
+/// no name.
+fn function_at(
+    svma: u64,
+    table: &SymbolTable<'_, '_>,
+    ranges: Option<&FunctionRanges<'_>>,
+    go: &Go<'_>,
+) -> Option<Function> {
     let mut symbol = table.lookup(svma);
     if let Some(hit) = symbol.as_ref().filter(|hit| hit.extent == SymbolExtent::Sized) {
         return Some(Function {
             start: hit.start,
             end: Some(hit.end),
             name: Some(demangle_bytes(hit.name)),
+        });
+    }
+    if let Some(found) = go.function(svma) {
+        return Some(Function {
+            start: found.range.start,
+            end: Some(found.range.end),
+            name: found.name,
         });
     }
     let described = ranges.and_then(|ranges| ranges.range_of(svma));
@@ -199,19 +217,23 @@ fn describe_data(hit: &Hit<'_>, base: u64) -> AddressName {
     }
 }
 
+/// `lines` are from DWARF, or else from Go's table.
 fn describe(
-    svma: u64,
-    base: u64,
+    (svma, base): (u64, u64),
     function: Function,
-    frames: Option<&Frames<'_>>,
+    lines: Option<(Option<&Frames<'_>>, &Go<'_>)>,
     table: &SymbolTable<'_, '_>,
 ) -> AddressName {
     let placeholder = format!("fun_{:x}", function.start);
     let known = function.name.as_deref().unwrap_or(&placeholder);
     let is_symbol = |name: &str| is_named(known.as_bytes(), name) || table.is_alias(function.start, name);
-    let mut inline_chain = frames
+    let (frames, go) = lines.unzip();
+    let mut inline_chain = (frames.flatten())
         .map(|frames| frames.lookup(svma, known, &is_symbol))
         .unwrap_or_default();
+    if let Some(go) = go.filter(|_| inline_chain.is_empty()) {
+        inline_chain = go.frames(svma, function.start, known);
+    }
     let symbol = match (function.name, inline_chain.last()) {
         (Some(name), _) => name,
         (None, Some(outermost)) => outermost.function.clone(),
