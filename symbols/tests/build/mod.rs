@@ -171,6 +171,12 @@ pub fn run(command: &mut Command) {
     );
 }
 
+/// The functions of `binary` that `nm` lists.
+pub fn functions_of(binary: &Path) -> Vec<Symbol> {
+    let elf = symbols::elf::ElfFile::open(fs::File::open(binary).unwrap()).unwrap();
+    nm(binary, elf.base_svma())
+}
+
 fn nm(binary: &Path, base: u64) -> Vec<Symbol> {
     let output = Command::new("nm")
         .arg("-S")
