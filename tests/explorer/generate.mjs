@@ -161,7 +161,6 @@ export function generate(count, { evil = true } = {}) {
     };
     const faulted = run(0, 0.2);
     const around = run(0.2, 0.3);
-    const maybe = [runs.first.length, runs.first.length];
     const readByFaults = run(0, 0.7);
     const called = run(0.75, 0.1);
     return {
@@ -169,7 +168,7 @@ export function generate(count, { evil = true } = {}) {
       build_id: "",
       sections: [".rodata", ".text", ".data.rel.ro", ".data"].map((section, i) => ({ name: name(section), offset: Math.floor((bytes * i) / 4), size: Math.floor(bytes / 4) })),
       symbols: [first, symbols.name.length],
-      pages: [faulted, around, maybe, readByFaults, called, run(0.5, 0.2)],
+      pages: [faulted, around, readByFaults, called, run(0.5, 0.2)],
       extent: pages,
     };
   });
@@ -210,7 +209,7 @@ export function pack(header, columns) {
   const json = Buffer.from(JSON.stringify({ ...header, columns: described }));
   const start = Buffer.alloc(16);
   start.write("NGMIPAGE", "latin1");
-  start.writeUInt32LE(1, 8);
+  start.writeUInt32LE(2, 8);
   start.writeUInt32LE(json.length, 12);
   const pieces = [start, json, Buffer.alloc(-json.length & 7)];
   for (const values of Object.values(columns)) {

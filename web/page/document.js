@@ -5,7 +5,7 @@
 export const NONE = 0xffffffff;
 const LONG = 0xfffffffe;
 const MAGIC = "NGMIPAGE";
-const VERSION = 1;
+const VERSION = 2;
 const TYPES = { u8: Uint8Array, u16: Uint16Array, u32: Uint32Array };
 
 /** Bits of a fault's `flags`. */

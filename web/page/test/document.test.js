@@ -48,7 +48,7 @@ test("times that do not fit 32 bits are listed separately, and unknown ones are 
 
 test("an invalid or truncated document is rejected with a remedy", () => {
   assert.throws(() => parseDocument(new ArrayBuffer(0)), /not a document/);
-  assert.throws(() => parseDocument(new TextEncoder().encode("NGMIPAGE\x02\0\0\0\0\0\0\0").buffer), /create the page again/);
+  assert.throws(() => parseDocument(new TextEncoder().encode("NGMIPAGE\x03\0\0\0\0\0\0\0").buffer), /create the page again/);
   const whole = inflated(generate(50).bytes);
   for (const length of [20, 400, whole.byteLength - 64]) assert.throws(() => parseDocument(whole.slice(0, length)), Error);
 });

@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 use serde::Serialize;
 
 const MAGIC: &[u8; 8] = b"NGMIPAGE";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The gzip level: it saves most of what the best level saves, in a fraction of the time.
 const LEVEL: u32 = 4;
 /// Marks a missing value.
