@@ -6,7 +6,6 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use crate::exact::Around;
 use crate::harness::{Ngmi, Oracle, skip};
 use crate::run::{recorder, scratch};
 use crate::tier::{Tier, in_each_tier};
@@ -18,7 +17,7 @@ in_each_tier!(
     files_in_memory,
     pages_mapped_without_faults,
 );
-in_each_tier!(alone: other_file_systems, huge_pages_of_a_tmpfs, wide_windows);
+in_each_tier!(alone: other_file_systems, huge_pages_of_a_tmpfs);
 
 const PAGE: u64 = 4096;
 /// Pages of each of the oracle's files.
@@ -278,14 +277,6 @@ fn other_file_systems(tier: Tier) {
         if let Some(mounted) = Mounted::in_file(kind) {
             expect_equal(tier, &mounted.place, &files);
         }
-    }
-}
-
-/// The kernel maps up to 1 MiB around a fault.
-fn wide_windows(tier: Tier) {
-    let files = ["shared:sparse", "aligned:scattered", "exec:half", "warm:sparse"];
-    if let Some(_around) = Around::set(1 << 20) {
-        expect_equal(tier, scratch().path(), &files);
     }
 }
 
