@@ -69,6 +69,9 @@ const USUAL_AROUND: u64 = 65536;
 /// Configures which faults are recorded, and how the mapping and its pages are found.
 pub fn configure(config: &mut Config, mode: FaultMode, types: &Types) {
     config.faults = mode.number();
+    if mode == FaultMode::Off {
+        return;
+    }
     config.find_vma = u32::from(types.has_function(FIND_VMA));
     // A wider window exceeds what the programs read around a fault: then waste is unknown.
     let is_wide = exact_touch::around().is_some_and(|bytes| bytes > USUAL_AROUND);

@@ -37,9 +37,12 @@ impl Blocks {
             file: place.file,
             page: (place.offset.0 / PAGE).wrapping_sub(own as u64),
         };
-        let before = self.0.get(&block).copied().unwrap_or_default();
-        if self.0.len() < MAX_BLOCKS || self.0.contains_key(&block) {
-            self.0.insert(block, before.with(there));
+        let mut before = BlockPages::default();
+        if let Some(known) = self.0.get_mut(&block) {
+            before = *known;
+            *known = before.with(there);
+        } else if self.0.len() < MAX_BLOCKS {
+            self.0.insert(block, there);
         }
         Mapped::new(there.without(before), own)
     }
