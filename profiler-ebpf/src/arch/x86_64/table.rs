@@ -25,6 +25,8 @@ pub struct Block {
     /// Address of the entry.
     place: u64,
     entry: u64,
+    /// Address bits within what it maps.
+    bits: u32,
     /// First address of the direct map.
     direct: u64,
 }
@@ -39,15 +41,16 @@ impl Block {
             table = next(entry(table, address, FIFTH)?, direct)?;
         }
         table = next(entry(table, address, FOURTH)?, direct)?;
-        let mut place = place(table, address, UPPER);
+        let (mut place, mut bits) = (place(table, address, UPPER), UPPER);
         let mut found = probe(place, 0)?;
         if found & HUGE == 0 {
-            place = self::place(next(found, direct)?, address, MIDDLE);
+            (place, bits) = (self::place(next(found, direct)?, address, MIDDLE), MIDDLE);
             found = probe(place, 0)?;
         }
         (found & (PRESENT | PROTNONE | HUGE) != 0).then_some(Self {
             place,
             entry: found,
+            bits,
             direct,
         })
     }
@@ -95,22 +98,13 @@ pub fn maps_itself(top: u64, direct: u64) -> bool {
 /// The physical address of an address of the kernel.
 #[inline(always)]
 fn physical_of(top: u64, direct: u64) -> Option<u64> {
-    let address = top;
-    let mut table = top;
-    if config!(table_levels) == 5 {
-        table = next(entry(table, address, FIFTH)?, direct)?;
-    }
-    table = next(entry(table, address, FOURTH)?, direct)?;
-    let upper = entry(table, address, UPPER)?;
-    if upper & HUGE != 0 {
-        return Some(at(upper, address, UPPER));
-    }
-    let middle = entry(next(upper, direct)?, address, MIDDLE)?;
-    if middle & HUGE != 0 {
-        return Some(at(middle, address, MIDDLE));
-    }
-    let last = entry(next(middle, direct)?, address, PAGE)?;
-    (last & PRESENT != 0).then_some(at(last, address, PAGE))
+    let block = Block::of(top, direct, top)?;
+    let (entry, bits) = if block.is_huge() {
+        (block.entry, block.bits)
+    } else {
+        (probe(block.page(top >> PAGE & (ENTRIES - 1)), 0)?, PAGE)
+    };
+    (entry & PRESENT != 0).then_some(at(entry, top, bits))
 }
 
 /// The address that an entry maps, at the place of `address` in its page.
