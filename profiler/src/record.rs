@@ -123,7 +123,7 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     signals.set_log(spool.shared_place());
     let folders = match &program {
         Some(program) => {
-            let gecko = gecko::applies(options.gecko, program, &identity.environment);
+            let gecko = gecko::features(options.gecko, program, &identity.environment);
             Folders::prepare(&mut identity.environment, options.firefox_jit, gecko)
         }
         None => Folders::without_program(),

@@ -42,7 +42,7 @@ impl TryFrom<args::Record> for RecordOptions {
         if args.firefox_jit && target.command().is_none() {
             bail!("--firefox-jit requires a command: a running process can't be made to write names");
         }
-        if args.gecko == args::GeckoArg::On && target.command().is_none() {
+        if matches!(args.gecko, args::GeckoArg::On | args::GeckoArg::Ipc) && target.command().is_none() {
             bail!(
                 "--gecko requires a command; for a running Firefox, save a profile with its own profiler and run \
                  `ngmi load --merge FILE`"
@@ -77,6 +77,7 @@ impl TryFrom<args::Record> for RecordOptions {
             gecko: match args.gecko {
                 args::GeckoArg::Auto => Gecko::Auto,
                 args::GeckoArg::On => Gecko::On,
+                args::GeckoArg::Ipc => Gecko::Ipc,
                 args::GeckoArg::Off => Gecko::Off,
             },
             source_roots: args.sources.source_root,

@@ -22,7 +22,7 @@ fn names_give_kind_and_pid() {
 /// only these perf maps.
 fn written(files: &[(&str, &[u8])], jit: bool, perf_maps: &[(PerfMap, File)]) -> (Vec<Attachment>, Vec<String>) {
     let began = SystemTime::now() - std::time::Duration::from_secs(5);
-    let folders = Folders::prepare(&mut Environment::new(), jit, false);
+    let folders = Folders::prepare(&mut Environment::new(), jit, None);
     let folder = folders.paths().last().unwrap();
     for (name, bytes) in files {
         fs::write(folder.join(name), bytes).unwrap();
@@ -133,7 +133,7 @@ fn another_users_markers_are_not_taken() {
     let folder = tempfile::tempdir().unwrap();
     let mut environment = Environment::new();
     environment.insert("MOZ_PERFORMANCE_MARKER_DIR".into(), folder.path().into());
-    let folders = Folders::prepare(&mut environment, false, false);
+    let folders = Folders::prepare(&mut environment, false, None);
     for (name, user) in [("marker-1.txt", 0), ("marker-2.txt", 64_131)] {
         let path = folder.path().join(name);
         fs::write(&path, "1 2 x\n").unwrap();

@@ -113,8 +113,8 @@ fn remove_left(place: &Path) {
 
 impl Folders {
     /// Adds the variables to the program's environment: those for markers, and with `jit` those for names of JIT
-    /// code, which turn off Firefox's content sandbox; with `gecko` those that start Firefox's own profiler.
-    pub fn prepare(environment: &mut Environment, jit: bool, gecko: bool) -> Self {
+    /// code, which turn off Firefox's content sandbox; with `gecko` those that start Firefox's own profiler with these features.
+    pub fn prepare(environment: &mut Environment, jit: bool, gecko: Option<&str>) -> Self {
         let mut set = |(name, value): (&str, &str)| {
             environment.entry(name.into()).or_insert_with(|| value.into());
         };
@@ -126,10 +126,11 @@ impl Folders {
         }
         let markers = Folder::prepare(environment, MARKER_FOLDER, MARKERS);
         let jit = jit.then(|| Folder::prepare(environment, JIT_FOLDER, JIT)).flatten();
-        let gecko = gecko.then(|| Folder::new(&std::env::temp_dir(), GECKO)).flatten();
-        if let Some(folder) = &gecko {
-            gecko::configure(environment, &folder.path);
-        }
+        let gecko = gecko.and_then(|features| {
+            let folder = Folder::new(&std::env::temp_dir(), GECKO)?;
+            gecko::configure(environment, &folder.path, features);
+            Some(folder)
+        });
         Self {
             markers,
             jit,
@@ -203,7 +204,7 @@ mod tests {
         ] {
             environment.insert(name.into(), value.into());
         }
-        let folders = Folders::prepare(&mut environment, true, false);
+        let folders = Folders::prepare(&mut environment, true, None);
         assert_eq!(
             folders.paths().collect::<Vec<_>>(),
             [Path::new("/theirs"), Path::new("/spew")]
@@ -217,7 +218,7 @@ mod tests {
     #[test]
     fn the_sandbox_stays_unless_jit_names_were_requested() {
         let mut environment = Environment::new();
-        let folders = Folders::prepare(&mut environment, false, false);
+        let folders = Folders::prepare(&mut environment, false, None);
         assert!(!folders.wants_jit() && folders.own().len() == 2);
         for name in [JIT_SWITCH.0, JIT_FOLDER, NO_SANDBOX.0] {
             assert_eq!(value(&environment, name), None);
@@ -227,7 +228,7 @@ mod tests {
     #[test]
     fn our_folders_are_private_and_removed() {
         let mut environment = Environment::new();
-        let folders = Folders::prepare(&mut environment, true, false);
+        let folders = Folders::prepare(&mut environment, true, None);
         let own = folders.own();
         assert_eq!(own.len(), 3);
         for folder in &own {
@@ -241,7 +242,7 @@ mod tests {
     #[test]
     fn firefox_writes_to_a_folder_of_its_own() {
         let mut environment = Environment::new();
-        let folders = Folders::prepare(&mut environment, false, true);
+        let folders = Folders::prepare(&mut environment, false, Some(""));
         let folder = folders.gecko().unwrap().to_owned();
         assert!(folders.own().contains(&folder) && folders.paths().any(|path| path == folder));
         let file = value(&environment, "MOZ_PROFILER_SHUTDOWN").unwrap();

@@ -21,18 +21,20 @@ use crate::record::options::Gecko;
 
 /// Prefix of the variables.
 const PREFIX: &str = "MOZ_PROFILER_";
-/// What the profiler is to do. Without stacks of samples and markers; the interval, in ms, is that of its idle sampler. The
-/// entries, of 8 bytes and per process, are the least that it accepts.
-const VARIABLES: [(&str, &str); 5] = [
+/// What the profiler is to do. The interval, in ms, is that of its idle sampler: each process waits for a turn of it when it
+/// starts the profiler a second time for its parent. The entries, of 8 bytes and per process, are the least that it accepts.
+const VARIABLES: [(&str, &str); 4] = [
     ("MOZ_PROFILER_STARTUP", "1"),
-    (
-        "MOZ_PROFILER_STARTUP_FEATURES",
-        "nostacksampling,nomarkerstacks,ipcmessages",
-    ),
     ("MOZ_PROFILER_STARTUP_FILTERS", "*"),
-    ("MOZ_PROFILER_STARTUP_INTERVAL", "1000"),
+    ("MOZ_PROFILER_STARTUP_INTERVAL", "10"),
     ("MOZ_PROFILER_STARTUP_ENTRIES", "16777216"),
 ];
+/// The variable with what is collected.
+const FEATURES: &str = "MOZ_PROFILER_STARTUP_FEATURES";
+/// Markers, without stacks of samples and markers.
+const MARKERS: &str = "nostacksampling,nomarkerstacks";
+/// Those of messages between processes too.
+const MESSAGES: &str = "nostacksampling,nomarkerstacks,ipcmessages";
 /// The file that it writes at its end; Firefox replaces %p by its process id.
 const AT_EXIT: &str = "gecko-%p.json";
 /// The folder for the file that it writes on SIGUSR2.
@@ -49,16 +51,17 @@ const STEP: Duration = Duration::from_millis(50);
 /// Maximum number of processes that are searched for Firefox.
 const MOST: usize = 1 << 12;
 
-/// Whether the profiler of this program is to be started.
-pub fn applies(wanted: Gecko, program: &Path, environment: &Environment) -> bool {
-    let is_wanted = match wanted {
-        Gecko::On => true,
-        Gecko::Off => false,
-        Gecko::Auto => is_firefox(program),
+/// The features with which the profiler of this program is to be started, if it is.
+pub fn features(wanted: Gecko, program: &Path, environment: &Environment) -> Option<&'static str> {
+    let features = match wanted {
+        Gecko::On => MARKERS,
+        Gecko::Ipc => MESSAGES,
+        Gecko::Auto if is_firefox(program) => MARKERS,
+        Gecko::Auto | Gecko::Off => return None,
     };
     // A user who configures it uses it.
     let is_own = |name: &OsStr| name.as_bytes().starts_with(PREFIX.as_bytes()) || name == ON_SIGNAL;
-    is_wanted && !environment.keys().any(|name| is_own(name))
+    (!environment.keys().any(|name| is_own(name))).then_some(features)
 }
 
 /// Firefox, a script that starts it, or another program that is built of its engine.
@@ -72,8 +75,8 @@ fn has_engine(program: &Path) -> bool {
 }
 
 /// Adds the variables.
-pub fn configure(environment: &mut Environment, folder: &Path) {
-    for (name, value) in VARIABLES {
+pub fn configure(environment: &mut Environment, folder: &Path, features: &str) {
+    for (name, value) in VARIABLES.into_iter().chain([(FEATURES, features)]) {
         environment.insert(name.into(), value.into());
     }
     environment.insert("MOZ_PROFILER_SHUTDOWN".into(), folder.join(AT_EXIT).into());
@@ -152,12 +155,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let program = |name: &str| folder.path().join(name);
         let environment = Environment::new();
-        let applies = |wanted, name: &str| applies(wanted, &program(name), &environment);
-        assert!(applies(Gecko::Auto, "firefox-esr") && !applies(Gecko::Off, "firefox-esr"));
+        let features = |wanted, name: &str| features(wanted, &program(name), &environment);
+        assert_eq!(features(Gecko::Auto, "firefox-esr"), Some(MARKERS));
+        assert_eq!(features(Gecko::Off, "firefox-esr"), None);
         File::create(program("browser")).unwrap();
-        assert!(!applies(Gecko::Auto, "browser") && applies(Gecko::On, "browser"));
+        assert_eq!(features(Gecko::Auto, "browser"), None);
+        assert_eq!(features(Gecko::On, "browser"), Some(MARKERS));
+        assert_eq!(features(Gecko::Ipc, "browser"), Some(MESSAGES));
         File::create(program("libxul.so")).unwrap();
-        assert!(applies(Gecko::Auto, "browser"));
+        assert_eq!(features(Gecko::Auto, "browser"), Some(MARKERS));
     }
 
     #[test]
@@ -165,7 +171,7 @@ mod tests {
         let program = Path::new("/usr/bin/firefox");
         for name in ["MOZ_PROFILER_STARTUP", "MOZ_PROFILER_SHUTDOWN", "MOZ_UPLOAD_DIR"] {
             let environment = Environment::from([(name.into(), "".into())]);
-            assert!(!applies(Gecko::On, program, &environment), "{name}");
+            assert_eq!(features(Gecko::On, program, &environment), None, "{name}");
         }
     }
 

@@ -87,6 +87,8 @@ pub enum Gecko {
     Auto,
     /// Whatever the command is: it may start Firefox.
     On,
+    /// As `On`, with markers of the messages between Firefox's processes.
+    Ipc,
     /// Never.
     Off,
 }

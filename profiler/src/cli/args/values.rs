@@ -34,6 +34,8 @@ pub enum GeckoArg {
     Auto,
     /// Whatever the command is
     On,
+    /// Whatever the command is, and with messages between processes
+    Ipc,
     /// Never
     Off,
 }
