@@ -103,6 +103,10 @@ config! {
         physical_bits: u32 = 0;
         /// End of the machine's memory: a physical address, in GiB.
         physical_end: u32 = 0;
+        /// 1: the kernel maps more than the usual 16 pages around a fault.
+        wide_around: u32 = 0;
+        /// Explicit padding.
+        pad: u32 = 0;
         /// 6.4 and later.
         mm_lock_seq: u32 = MISSING, optionally at "mm_struct.mm_lock_seq";
         /// 1: it is odd during a change (6.13 and later).
@@ -234,4 +238,4 @@ impl CallSet {
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 848);
+const _: () = assert!(size_of::<Config>() == 856);

@@ -124,7 +124,11 @@ pub unsafe extern "C" fn read_block(state: *mut ThreadState, top: u64, direct: u
         let after = after.min(LAST_PAGE - own);
         let extends = page(own).wrapping_sub(before) == page(own - before) || page(own) + after == page(own + after);
         // A bit for each: were they bounds, the verifier of 6.1 would follow the loop for every pair of them.
-        let wanted = if extends { u64::MAX } else { 7 << middle >> 1 };
+        let wanted = if extends || config!(wide_around) != 0 {
+            u64::MAX
+        } else {
+            7 << middle >> 1
+        };
         for chunk in 0..CHUNKS as u64 {
             if wanted >> chunk & 1 != 0 && read_chunk(state, block.page(0), chunk) == 0 {
                 return 0;

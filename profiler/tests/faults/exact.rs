@@ -36,6 +36,27 @@ fn with_setting(line: &str) -> Option<String> {
         .then(|| String::from_utf8(output.stdout).unwrap())
 }
 
+/// Sets it until it is dropped.
+pub struct Around(u64);
+
+impl Around {
+    /// `None`: this kernel does not permit it, and the test counts as skipped.
+    pub fn set(bytes: u64) -> Option<Self> {
+        if skipped() {
+            return None;
+        }
+        let before = Self(fault_around()?);
+        with_setting(&format!("echo {bytes} > fault_around_bytes"))?;
+        Some(before)
+    }
+}
+
+impl Drop for Around {
+    fn drop(&mut self) {
+        with_setting(&format!("echo {} > fault_around_bytes", self.0));
+    }
+}
+
 /// Skips the test if the setting cannot be changed here, which is found by writing its current value.
 fn skipped() -> bool {
     if let Some(reason) = skip::no_capture() {

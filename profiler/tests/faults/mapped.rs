@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde::Deserialize;
 
+use crate::exact::Around;
 use crate::harness::{Ngmi, Oracle, skip};
 use crate::run::{recorder, scratch};
 use crate::tier::{Tier, in_each_tier};
@@ -17,7 +18,7 @@ in_each_tier!(
     files_in_memory,
     pages_mapped_without_faults,
 );
-in_each_tier!(alone: other_file_systems, huge_pages_of_a_tmpfs);
+in_each_tier!(alone: other_file_systems, huge_pages_of_a_tmpfs, wide_windows);
 
 const PAGE: u64 = 4096;
 /// Pages of each of the oracle's files.
@@ -28,7 +29,7 @@ const PAGES: u64 = 2048;
 struct Kernel {
     kind: String,
     pattern: String,
-    /// Mapped by any of its processes.
+    /// Mapped by any of its processes at any time.
     mapped: u64,
     /// Why the kernel did not map it as requested.
     refused: Option<String>,
@@ -277,6 +278,14 @@ fn other_file_systems(tier: Tier) {
         if let Some(mounted) = Mounted::in_file(kind) {
             expect_equal(tier, &mounted.place, &files);
         }
+    }
+}
+
+/// The kernel maps up to 1 MiB around a fault.
+fn wide_windows(tier: Tier) {
+    let files = ["shared:sparse", "aligned:scattered", "exec:half", "warm:sparse"];
+    if let Some(_around) = Around::set(1 << 20) {
+        expect_equal(tier, scratch().path(), &files);
     }
 }
 

@@ -73,11 +73,10 @@ pub fn configure(config: &mut Config, mode: FaultMode, types: &Types) {
         return;
     }
     config.find_vma = u32::from(types.has_function(FIND_VMA));
-    // A wider window exceeds what the programs read around a fault: then waste is unknown.
-    let is_wide = exact_touch::around().is_some_and(|bytes| bytes > USUAL_AROUND);
-    if let Some((levels, bits)) = arch::page_tables().filter(|_| !is_wide) {
+    if let Some((levels, bits)) = arch::page_tables() {
         (config.table_levels, config.physical_bits) = (levels, bits);
         config.physical_end = machine::memory_end();
+        config.wide_around = u32::from(exact_touch::around().is_some_and(|bytes| bytes > USUAL_AROUND));
     }
 }
 

@@ -16,8 +16,9 @@ static bool is(const char *one, const char *other) { return !strcmp(one, other);
 
 static const char *kind, *pattern;
 static char *map;
-// Pages that any process had mapped.
+// Pages that any process had mapped, at the end or right after a touch: the kernel may take a page back at any time.
 static unsigned char *mapped;
+static int pagemap;
 
 // An address with enough free space, `after` bytes after a boundary of 2 MiB.
 static char *place_for(size_t after) {
@@ -50,19 +51,23 @@ static const char *map_it(int fd) {
     return is(kind, "locked") && mlock(map, PAGES * PAGE) ? "mlock is not allowed" : 0;
 }
 
-// Marks the pages that this process has mapped, and returns how many.
-static size_t mark_mapped(void) {
-    static uint64_t entries[PAGES];
-    int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    off_t at = (off_t)((uintptr_t)map / PAGE * sizeof *entries);
-    if (fd < 0 || pread(fd, entries, sizeof entries, at) != sizeof entries) die("pagemap");
-    size_t count = 0;
-    for (size_t i = 0; i < PAGES; i++) {
-        if (!(entries[i] >> 63)) continue;
+// Each process has its own.
+static void open_pagemap(void) {
+    pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    if (pagemap < 0) die("pagemap");
+}
+
+// Marks those of these pages that this process has mapped, and returns how many.
+static size_t mark_mapped(size_t first, size_t last) {
+    uint64_t entries[PAGES];
+    size_t size = (last - first) * sizeof *entries, count = 0;
+    off_t at = (off_t)(((uintptr_t)map / PAGE + first) * sizeof *entries);
+    if (pread(pagemap, entries, size, at) != (ssize_t)size) die("pagemap");
+    for (size_t i = first; i < last; i++) {
+        if (!(entries[i - first] >> 63)) continue;
         mapped[i] = 1;
         count++;
     }
-    close(fd);
     return count;
 }
 
@@ -87,6 +92,9 @@ static void touch(size_t page) {
     volatile char *at = map + page * PAGE;
     if (is(kind, "copied") || is(kind, "written")) *at = 1;
     (void)*at;
+    // A fault maps pages of one page table.
+    size_t before = (uintptr_t)map % PMD / PAGE, first = (page + before) / 512 * 512, last = first + 512 - before;
+    mark_mapped(first > before ? first - before : 0, last < PAGES ? last : PAGES);
 }
 
 // Touches the share of number `one` of `crowd`: windows of 16 pages in turn, so no window belongs to two.
@@ -120,8 +128,8 @@ static void touch_in_processes(bool at_once) {
         pid_t child = fork();
         if (child < 0) die("fork");
         if (child == 0) {
+            open_pagemap();
             touch_part(i, CROWD);
-            mark_mapped();
             _exit(0);
         }
         if (!at_once && waitpid(child, 0, 0) != child) die("waitpid");
@@ -143,7 +151,7 @@ static void examine(const char *folder) {
         touch_in_processes(is(kind, "concurrent"));
     else
         touch_part(0, 1);
-    size_t count = mark_mapped(), rss = resident_set();
+    size_t count = mark_mapped(0, PAGES), rss = resident_set();
     if (count != rss) skip("pagemap has %zu pages, smaps %zu", count, rss);
     count = 0;
     for (size_t i = 0; i < PAGES; i++) count += mapped[i];
@@ -157,6 +165,7 @@ int main(int argc, char **argv) {
     if (argc < 3) return 2;
     mapped = mmap(0, PAGES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) die("mmap");
+    open_pagemap();
     for (int i = 2; i < argc; i++) {
         char *colon = strchr(argv[i], ':');
         if (!colon) return 2;
