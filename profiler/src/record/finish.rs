@@ -126,7 +126,8 @@ pub fn finish(log: OpenLog, output: &mut Output, binaries: &OpenBinaries, plan: 
     let mut collected = collector.finish(&mut tables);
     merged::gather(merged::THREADS, &mut tables, &mut collected);
     // A kept log has names, but perhaps not those of a server that is named now.
-    if !plan.complete_log && (!source.is_complete() || !plan.servers.urls.is_empty()) {
+    let asks_others = !plan.servers.urls.is_empty() || plan.servers.debuginfod().is_some();
+    if !plan.complete_log && (!source.is_complete() || asks_others) {
         named(&mut tables);
     }
     drop(source);

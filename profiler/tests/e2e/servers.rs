@@ -168,6 +168,20 @@ fn a_kept_log_can_be_named_later_and_without_the_binary() {
 }
 
 #[test]
+fn a_debuginfod_is_asked_about_a_kept_log() {
+    needs_capture!();
+    let setting = Setting::new();
+    let recorded = setting.record(&["--keep-events", "kept.log"]);
+    assert_eq!(setting.server.requests(), 0);
+    let convert = setting
+        .in_cache(Ngmi::subcommand("convert"))
+        .arg(recorded.file("kept.log"));
+    let convert = convert.env("DEBUGINFOD_URLS", &setting.server.url);
+    convert.args(["-o", "out.json.gz"]).run().expect_code(0);
+    assert!(setting.server.requests() > 0);
+}
+
+#[test]
 fn an_empty_variable_names_no_server() {
     needs_capture!();
     let outcome = Ngmi::record()
