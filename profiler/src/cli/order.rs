@@ -16,7 +16,7 @@ use crate::fact::{MappedFileId, ModuleId, Recording, Tables};
 use crate::plural::counted;
 use crate::record::cache::evict::open_regular;
 use crate::report::order::touch::{Chosen, ambiguous};
-use crate::report::order::{Layout, Touches, format, text};
+use crate::report::order::{Format, Layout, Touches, format, text};
 use crate::report::select::glob;
 use crate::report::text::{fit_end, percent};
 use crate::terminal::{print_note, say};
@@ -47,9 +47,8 @@ pub fn run(args: &Order) -> Result<ExitCode> {
     };
     let faulted = seen.pages(&chosen, layout.bytes()).len() as u64;
     let prediction = layout.predict(&touched, faulted);
-    let code = to_file_or_stdout(output, |mut out| {
-        format::write(&mut out, args.format, &functions, &touched)
-    })?;
+    let linker = Format::from(args.format);
+    let code = to_file_or_stdout(output, |mut out| format::write(&mut out, linker, &functions, &touched))?;
     if args.json {
         return print_json(&prediction);
     }
@@ -58,7 +57,7 @@ pub fn run(args: &Order) -> Result<ExitCode> {
     }
     warn_of_names(&layout, &shown);
     warn(&tables.recording, &seen, ambiguous(&functions, &touched));
-    print_note(args.format.usage());
+    print_note(linker.usage());
     Ok(code)
 }
 

@@ -8,10 +8,9 @@ use symbols::elf::FunctionSymbol;
 use super::touch::Touched;
 
 /// Linker or optimizer that reads the order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// `ld.lld --symbol-ordering-file`
-    #[default]
     Lld,
     /// `ld.gold --section-ordering-file`
     Gold,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::report::order::Format;
+use super::values::LinkerArg;
 
 /// `ngmi order`
 #[derive(Debug, Args)]
@@ -24,7 +24,7 @@ pub struct Order {
     pub file: PathBuf,
     /// Linker to write the order for
     #[arg(long, value_name = "LINKER", value_enum, default_value_t)]
-    pub format: Format,
+    pub format: LinkerArg,
     /// Output file; default: standard output (`-`)
     #[arg(short, long, value_name = "LIST")]
     pub output: Option<PathBuf>,

@@ -1,6 +1,8 @@
-//! Values of `ngmi record`'s options.
+//! Options that are one of some words.
 
 use clap::ValueEnum;
+
+use crate::report::order::Format;
 
 /// `--faults`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -61,4 +63,26 @@ pub enum Cold {
     Files,
     /// Everything that the machine has cached
     System,
+}
+
+/// `--format` of `ngmi order`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum LinkerArg {
+    /// `ld.lld --symbol-ordering-file`
+    #[default]
+    Lld,
+    /// `ld.gold --section-ordering-file`
+    Gold,
+    /// `llvm-bolt --reorder-functions=user --function-order`
+    Bolt,
+}
+
+impl From<LinkerArg> for Format {
+    fn from(linker: LinkerArg) -> Self {
+        match linker {
+            LinkerArg::Lld => Self::Lld,
+            LinkerArg::Gold => Self::Gold,
+            LinkerArg::Bolt => Self::Bolt,
+        }
+    }
 }
