@@ -36,7 +36,7 @@ pub enum BetweenError {
 }
 
 /// Finds the markers while facts arrive.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Between {
     from: Option<String>,
     to: Option<String>,

@@ -1,5 +1,6 @@
 //! Metrics of a recording, shared by budgets, comparisons and repeated runs. Each is defined once, here and in docs/check.md.
 
+mod alike;
 mod gather;
 mod known;
 mod names;

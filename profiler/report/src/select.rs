@@ -210,6 +210,12 @@ impl Span {
     pub fn has(self, time: Duration) -> bool {
         time >= self.from && self.to.is_none_or(|to| time < to)
     }
+
+    /// Length of its part from `start` to `end`.
+    pub fn overlap(self, start: Duration, end: Duration) -> Duration {
+        let end = self.to.map_or(end, |to| to.min(end));
+        end.saturating_sub(start.max(self.from))
+    }
 }
 
 /// Whether the item with this index is selected; `wanted` is a result of [`fits`].

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use super::args::Check;
 use super::output::{print_json, print_styled, to_file_or_stdout, to_stdout};
 use super::runs;
+use crate::report::between::Between;
 use crate::report::check::budget::MAX_BYTES;
 use crate::report::check::{Allowance, Budget, github, judge, junit, text};
 
@@ -27,9 +28,11 @@ pub fn run(args: &Check) -> Result<ExitCode> {
     if args.against.is_empty() && budget.entries.iter().all(|entry| entry.limit.is_none()) {
         bail!("the budget limits nothing by itself; set a number in its entries, or name a baseline with --against");
     }
-    let measured = runs::read(&args.inputs)?;
+    let between = (args.from_marker.is_some() || args.to_marker.is_some())
+        .then(|| Between::new(args.from_marker.clone(), args.to_marker.clone()));
+    let measured = runs::read(&args.inputs, between.as_ref())?;
     let baseline = (!args.against.is_empty())
-        .then(|| runs::read(&args.against))
+        .then(|| runs::read(&args.against, between.as_ref()))
         .transpose()?;
     let judgement = judge(&budget, &measured, baseline.as_ref());
     if let Some(path) = &args.junit {

@@ -15,7 +15,7 @@ use crate::terminal::print_note;
 
 pub fn run(args: &Args) -> Result<ExitCode> {
     let (before, after) = sides(args)?;
-    let (a, b) = (runs::read(before)?, runs::read(after)?);
+    let (a, b) = (runs::read(before, None)?, runs::read(after, None)?);
     let diff = Diff::new(&a, &b);
     if let Some(profile) = &args.profile {
         write_profile(profile, before, after)?;

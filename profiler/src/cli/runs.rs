@@ -6,19 +6,22 @@ use anyhow::{Context, Result, bail};
 
 use super::scratch::Scratch;
 use super::source::{self, Kind};
+use crate::report::between::Between;
 use crate::report::metrics::{Facts, Metrics, Runs};
+use crate::report::select::Span;
 use crate::terminal::print_note;
 
 /// Maximum number of recordings in a set: the statistical test is exact.
 pub const MOST: usize = 50;
 
-/// The metrics of every recording; a folder means all profiles in it.
+/// The metrics of every recording, or of its part between markers; a folder means all profiles in it.
 ///
 /// # Errors
-/// A recording can't be read, or a folder contains none.
-pub fn read(inputs: &[PathBuf]) -> Result<Runs> {
-    let all: Vec<Metrics> = files(inputs)?.iter().map(|file| one(file)).collect::<Result<_>>()?;
-    Ok(Runs { all })
+/// A recording can't be read or lacks the markers, or a folder contains none.
+pub fn read(inputs: &[PathBuf], between: Option<&Between>) -> Result<Runs> {
+    let files = files(inputs)?;
+    let all: Result<Vec<Metrics>> = files.iter().map(|file| one(file, between)).collect();
+    Ok(Runs { all: all? })
 }
 
 /// The paths of the recordings.
@@ -41,8 +44,8 @@ pub fn files(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
 }
 
 /// The metrics of a recording; prints its warnings.
-pub fn one(file: &Path) -> Result<Metrics> {
-    let metrics = quietly(file)?;
+fn one(file: &Path, between: Option<&Between>) -> Result<Metrics> {
+    let metrics = quietly(file, between)?;
     for warning in &metrics.warnings {
         print_note(format_args!("{}: {warning}", file.display()));
     }
@@ -50,9 +53,10 @@ pub fn one(file: &Path) -> Result<Metrics> {
 }
 
 /// The metrics of a recording, without printing warnings.
-pub fn quietly(file: &Path) -> Result<Metrics> {
+pub fn quietly(file: &Path, between: Option<&Between>) -> Result<Metrics> {
     let scratch = Scratch::of_kinds(Facts::KINDS);
     let mut facts = Facts::beyond_memory(&scratch.rows());
+    facts.between = between.cloned();
     let (tables, kind) = source::read_any(file, &mut facts)?;
     if let Kind::Foreign(by) = kind {
         facts.foreign = Some(format!(
@@ -60,7 +64,9 @@ pub fn quietly(file: &Path) -> Result<Metrics> {
             file.display()
         ));
     }
-    let metrics = Metrics::new(&tables, &facts);
+    let range = facts.between.as_ref().map(|between| between.range(&tables));
+    let range = range.transpose().with_context(|| file.display().to_string())?;
+    let metrics = Metrics::within(&tables, &facts, range.map(|(from, to)| Span::new(from, to)));
     scratch.was_whole()?;
     Ok(metrics)
 }

@@ -14,6 +14,7 @@
 )]
 mod harness;
 
+mod between;
 mod check;
 mod diff;
 mod made;

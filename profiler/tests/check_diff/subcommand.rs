@@ -13,6 +13,11 @@ const DISK: Device = Device { major: 254, minor: 0 };
 
 /// A log of one thread with `n` reads of 4 KiB.
 pub fn log(path: &Path, n: u64) {
+    log_with(path, n, &[]);
+}
+
+/// The same with other events.
+pub fn log_with(path: &Path, n: u64, others: &[Event<'_>]) {
     let hook = HookStatus {
         noun: "block".into(),
         hook: "tp_btf/block_rq_complete".into(),
@@ -41,6 +46,9 @@ pub fn log(path: &Path, n: u64) {
             ..Request::default()
         };
         writer.event(&Event::Request(request)).unwrap();
+    }
+    for event in others {
+        writer.event(event).unwrap();
     }
     writer.finish().unwrap();
 }

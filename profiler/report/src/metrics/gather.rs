@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
+use crate::between::Between;
 use crate::dirty::{ChainId, FirstCopy};
 use crate::sorted::{Row, Scratch, Sorted};
 use crate::{faults, io, waits};
@@ -116,6 +117,8 @@ pub struct Facts {
     pub(super) may_have_copied: u64,
     /// Set for a profile of another program, which contains only samples: the reason why other metrics are unknown.
     pub foreign: Option<String>,
+    /// Finds the markers between which metrics are wanted.
+    pub between: Option<Between>,
 }
 
 impl Facts {
@@ -155,6 +158,9 @@ impl FactSink for Facts {
 
     fn mark(&mut self, tables: &Tables, mark: &Mark) {
         self.faults.mark(tables, mark);
+        if let Some(between) = &mut self.between {
+            between.mark(tables, mark);
+        }
     }
 
     fn fault(&mut self, tables: &Tables, fault: &FaultFact) {

@@ -34,8 +34,8 @@ impl Reasons {
     }
 }
 
-/// Reasons why metrics are unknown or incomplete.
-pub fn unknown(tables: &Tables, facts: &Facts) -> BTreeMap<(By, Metric), String> {
+/// Reasons why metrics are unknown or incomplete. Sums have no times, so less is known of a part of the time.
+pub fn unknown(tables: &Tables, facts: &Facts, is_part: bool) -> BTreeMap<(By, Metric), String> {
     let mut reasons = Reasons::default();
     let all_waits = WaitReason::ALL.map(Metric::Wait);
     if let Some(why) = &facts.foreign {
@@ -49,8 +49,8 @@ pub fn unknown(tables: &Tables, facts: &Facts) -> BTreeMap<(By, Metric), String>
         reasons.add([By::Phase], &all, why);
         return reasons.0;
     }
-    faults(tables, facts, &mut reasons);
-    waits(tables, facts, &all_waits, &mut reasons);
+    faults(tables, facts, is_part, &mut reasons);
+    waits(tables, facts, &all_waits, is_part, &mut reasons);
     requests(&tables.recording, &mut reasons);
     if facts.faults.rows.is_empty() {
         let all: Vec<Metric> = Metric::all().collect();
@@ -76,7 +76,7 @@ fn not_watched(recording: &Recording, noun: &str, flag: &str) -> Option<String> 
     })
 }
 
-fn faults(tables: &Tables, facts: &Facts, reasons: &mut Reasons) {
+fn faults(tables: &Tables, facts: &Facts, is_part: bool, reasons: &mut Reasons) {
     let recording = &tables.recording;
     let tier = FaultTier::of(recording);
     let is_watched = tier.is_some() || !facts.faults.rows.is_empty() || recording.faults_seen > 0;
@@ -135,7 +135,8 @@ fn faults(tables: &Tables, facts: &Facts, reasons: &mut Reasons) {
             "faults aggregated in the profile (not listed individually): {}; {LOG}",
             count(folded)
         );
-        reasons.add([By::Phase, By::File, By::Section, By::Function], &OF_FAULTS, &why);
+        let by = [By::Phase, By::File, By::Section, By::Function].into_iter();
+        reasons.add(by.chain(of_part(is_part)), &OF_FAULTS, &why);
         let of_pages = [Metric::RelocatedPages, Metric::WastedReadahead];
         reasons.add([By::Total, By::Thread], &of_pages, &why);
     }
@@ -143,12 +144,17 @@ fn faults(tables: &Tables, facts: &Facts, reasons: &mut Reasons) {
         let why = format!("some reads are aggregated in the profile (not listed individually); {LOG}");
         reasons.add(By::ALL, &[Metric::WastedReadahead], &why);
     }
-    with_merged_threads(facts, reasons);
+    with_merged_threads(facts, is_part, reasons);
 }
 
 /// Adds the reason for reads without a known reader: very long recordings do not keep the reader of each page.
-fn with_merged_threads(facts: &Facts, reasons: &mut Reasons) {
-    let by_whom = [By::Phase, By::Function, By::Thread];
+fn with_merged_threads(facts: &Facts, is_part: bool, reasons: &mut Reasons) {
+    if is_part {
+        let why = "between markers, wasted readahead is not known by section";
+        reasons.add([By::Section], &[Metric::WastedReadahead], why);
+    }
+    let by_whom = [By::Phase, By::Function, By::Thread].into_iter();
+    let by_whom = by_whom.chain([By::Total, By::File].into_iter().filter(|_| is_part));
     let reads = facts.faults.pages.reads_left_out();
     if reads > 0 {
         let why = format!(
@@ -159,7 +165,7 @@ fn with_merged_threads(facts: &Facts, reasons: &mut Reasons) {
     }
 }
 
-fn waits(tables: &Tables, facts: &Facts, all: &[Metric], reasons: &mut Reasons) {
+fn waits(tables: &Tables, facts: &Facts, all: &[Metric], is_part: bool, reasons: &mut Reasons) {
     let recording = &tables.recording;
     // `--off-cpu off` leaves only the hook that CPU time needs.
     let mut hooks = recording.hooks.iter();
@@ -175,8 +181,14 @@ fn waits(tables: &Tables, facts: &Facts, all: &[Metric], reasons: &mut Reasons) 
             "waits aggregated in the profile (not listed individually): {}; {LOG}",
             count(folded)
         );
-        reasons.add([By::Phase, By::File, By::Function], all, &why);
+        let by = [By::Phase, By::File, By::Function].into_iter();
+        reasons.add(by.chain(of_part(is_part)), all, &why);
     }
+}
+
+/// What a sum without times leaves unknown in addition.
+fn of_part(is_part: bool) -> impl Iterator<Item = By> {
+    [By::Total, By::Thread].into_iter().filter(move |_| is_part)
 }
 
 fn requests(recording: &Recording, reasons: &mut Reasons) {

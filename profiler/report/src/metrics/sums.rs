@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::alike::{module_path, namesakes, same_paths, sections_in, values_of};
 use super::gather::Facts;
 use super::known::unknown;
 use super::names::Pids;
@@ -14,7 +15,7 @@ use crate::faults::phase::Phase;
 use crate::faults::view::path_of;
 use crate::functions::{FunctionId, Functions};
 use crate::io::Asked;
-use crate::lifetime::lifetime;
+use crate::select::Span;
 use crate::{faults, io, waits};
 use base::addr::{PAGE, Timestamp, ns};
 use base::plural;
@@ -49,6 +50,8 @@ struct Views<'a> {
     threads: Vec<ThreadId>,
     /// By file: the first file with the same path. There can be hundreds of thousands of shared memory files with a few names.
     files: Vec<MappedFileId>,
+    /// Only what began then; `None`: everything.
+    span: Option<Span>,
 }
 
 #[derive(Default)]
@@ -57,6 +60,12 @@ struct Sums(FxHashMap<Key, MetricValues>);
 impl Metrics {
     /// Computes the metrics of a recording.
     pub fn new(tables: &Tables, facts: &Facts) -> Self {
+        Self::within(tables, facts, None)
+    }
+
+    /// Computes the metrics of what began within a time range, as the reports of events select it. Of its length, `wall_ms` is
+    /// the part in the lifetime.
+    pub fn within(tables: &Tables, facts: &Facts, span: Option<Span>) -> Self {
         let functions = Arc::new(Functions::new(tables));
         let views = Views {
             tables,
@@ -65,12 +74,15 @@ impl Metrics {
             requests: io::View::sharing(tables, &facts.requests, &functions),
             threads: namesakes(tables),
             files: same_paths(tables),
+            span,
         };
         let mut sums = Sums::default();
         views.wall(&mut sums);
         views.samples(facts, &mut sums);
         views.faults_and_waits(&mut sums);
-        views.folded(&mut sums);
+        if span.is_none() {
+            views.folded(&mut sums);
+        }
         views.pages(&mut sums);
         views.copies(facts, &mut sums);
         views.all_requests(&mut sums);
@@ -85,7 +97,7 @@ impl Metrics {
             command: tables.recording.command.clone(),
             warnings,
             places: views.named(&sums),
-            unknown: unknown(tables, facts),
+            unknown: unknown(tables, facts, span.is_some()),
         }
     }
 }
@@ -119,6 +131,11 @@ impl Views<'_> {
         phases.at(self.tables, self.process(thread)?, time).map(Key::Phase)
     }
 
+    fn has(&self, time: Timestamp) -> bool {
+        let since = time.since(self.tables.recording.start);
+        self.span.is_none_or(|span| span.has(since))
+    }
+
     fn wall(&self, sums: &mut Sums) {
         let recording = &self.tables.recording;
         let process = self
@@ -126,15 +143,18 @@ impl Views<'_> {
             .command_process()
             .and_then(|id| self.tables.processes.get(id.index()));
         let main = process.and_then(|process| self.tables.threads.get(process.main_thread?.index()));
-        let wall = main.map_or_else(
-            || recording.end.since(recording.start),
-            |main| lifetime(self.tables, main),
-        );
+        let (start, end) = main.map_or((recording.start, recording.end), |main| {
+            let end = main.end.unwrap_or(recording.end).min(recording.end);
+            (main.start.max(recording.start), end)
+        });
+        let since = |time: Timestamp| time.since(recording.start);
+        let wall = self.span.unwrap_or_default().overlap(since(start), since(end));
         sums.add([Key::Total], &[(Metric::Wall, ns(wall))]);
     }
 
     fn samples(&self, facts: &Facts, sums: &mut Sums) {
-        for sample in &facts.samples.ordered() {
+        let samples = facts.samples.ordered();
+        for sample in samples.iter().filter(|sample| self.has(sample.time())) {
             let function = self.faults.functions.innermost(sample.stack());
             let module = function.and_then(|id| self.faults.functions.get(id)?.module);
             let phase = self.phase(sample.thread(), sample.time());
@@ -143,6 +163,9 @@ impl Views<'_> {
             sums.add(keys.chain(phase), &[(Metric::Cpu, sample.cpu_ns())]);
         }
         for (thread, id) in self.tables.threads.iter().zip((0..).map(ThreadId)) {
+            if !self.has(thread.end.unwrap_or(self.tables.recording.end)) {
+                continue;
+            }
             let rest = thread.cpu_time_after_last_sample;
             sums.add([Key::Total, self.thread(id)], &[(Metric::Cpu, rest)]);
         }
@@ -167,6 +190,9 @@ impl Views<'_> {
     }
 
     fn fault(&self, fault: &FaultFact, sums: &mut Sums) {
+        if !self.has(fault.start) {
+            return;
+        }
         let place = fault.place;
         let function = self.faults.function(fault);
         let phase = self.phase(fault.thread, fault.start);
@@ -182,6 +208,9 @@ impl Views<'_> {
     }
 
     fn wait(&self, wait: &WaitFact, in_fault: Option<MappedFileId>, sums: &mut Sums) {
+        if !self.has(wait.start) {
+            return;
+        }
         let function = self.waits.function(wait.stack);
         let phase = self.phase(wait.thread, wait.start);
         let file = if wait.in_fault {
@@ -224,13 +253,20 @@ impl Views<'_> {
     }
 
     fn copies(&self, facts: &Facts, sums: &mut Sums) {
-        for cost in self.faults.dirtied().finish(self.tables) {
-            let values = [(Metric::RelocatedPages, cost.relocations.pages)];
-            sums.add([Key::Total, self.file(cost.file)], &values);
+        if self.span.is_none() {
+            for cost in self.faults.dirtied().finish(self.tables) {
+                let values = [(Metric::RelocatedPages, cost.relocations.pages)];
+                sums.add([Key::Total, self.file(cost.file)], &values);
+            }
         }
         let copies = facts.copies.ordered();
         let copies = copies.iter().map(|row| row.copy());
+        let copies = copies.filter(|copy| self.has(copy.time));
         for copy in copies.filter(|copy| self.faults.dirtied().is_relocation(self.tables, copy)) {
+            if self.span.is_some() {
+                let keys = [Key::Total, self.file(copy.place.file)];
+                sums.add(keys, &[(Metric::RelocatedPages, 1)]);
+            }
             let section = self
                 .faults
                 .file(copy.place)
@@ -247,14 +283,20 @@ impl Views<'_> {
     /// Adds the wasted reads of a file. A page counts for the section that covers most of it, and for the fault that read it.
     fn wasted(&self, file: &MappedFile, id: MappedFileId, pages: &FilePages, sums: &mut Sums) {
         let values = |pages: u64| [(Metric::WastedReadahead, pages.saturating_mul(PAGE))];
-        let wasted = pages.wasted().unwrap_or_default();
-        sums.add([Key::Total, self.file(id)], &values(wasted.len()));
-        for page in wasted.iter().filter(|_| !file.sections.is_empty()) {
-            let there = sections_in(file, page.saturating_mul(PAGE), PAGE);
-            let most = there.max_by_key(|(section, bytes)| (*bytes, Reverse(*section)));
-            sums.add(most.map(|(section, _)| Key::Section(id, section)), &values(1));
+        let all = [Key::Total, self.file(id)];
+        if self.span.is_none() {
+            let wasted = pages.wasted().unwrap_or_default();
+            sums.add(all.clone(), &values(wasted.len()));
+            for page in wasted.iter().filter(|_| !file.sections.is_empty()) {
+                let there = sections_in(file, page.saturating_mul(PAGE), PAGE);
+                let most = there.max_by_key(|(section, bytes)| (*bytes, Reverse(*section)));
+                sums.add(most.map(|(section, _)| Key::Section(id, section)), &values(1));
+            }
         }
-        for (read, wasted) in pages.wasted_reads() {
+        for (read, wasted) in pages.wasted_reads().filter(|(read, _)| self.has(read.time)) {
+            if self.span.is_some() {
+                sums.add(all.clone(), &values(wasted));
+            }
             let whose = self.whose(read.thread, read.stack, read.time);
             sums.add(whose.into_iter().flatten(), &values(wasted));
         }
@@ -279,7 +321,8 @@ impl Views<'_> {
         let is_recorded = |asked: &Asked| asked.parts.iter().any(|part| part.thread.is_some());
         // For an encrypted disk, a kernel worker submits the requests to the disk below.
         let below = reads().filter(is_recorded).any(|asked| selector.counts(&asked.request));
-        let counted = reads().filter(|asked| !below || selector.counts(&asked.request));
+        let counted = reads().filter(|asked| self.has(asked.request.start));
+        let counted = counted.filter(|asked| !below || selector.counts(&asked.request));
         for part in counted.flat_map(|asked| asked.parts) {
             let Some(thread) = part.thread else { continue };
             let function = self.requests.functions.innermost(part.stack).map(Key::Function);
@@ -338,52 +381,4 @@ impl Views<'_> {
             }
         })
     }
-}
-
-/// By thread: the first thread with the same names. A long recording can have a hundred thousand threads but few names.
-fn namesakes(tables: &Tables) -> Vec<ThreadId> {
-    let mut first: FxHashMap<(&str, &str), ThreadId> = FxHashMap::default();
-    let threads = tables.threads.iter().zip((0..).map(ThreadId));
-    let threads = threads.map(|(thread, id)| {
-        let process = tables.processes.get(thread.process.index());
-        let process = process.map_or("", |process| process.name.as_str());
-        *first.entry((process, &thread.name)).or_insert(id)
-    });
-    threads.collect()
-}
-
-/// By file: the first file with the same path.
-fn same_paths(tables: &Tables) -> Vec<MappedFileId> {
-    let mut first: FxHashMap<String, MappedFileId> = FxHashMap::default();
-    let files = tables.files.iter().zip((0..).map(MappedFileId));
-    files
-        .map(|(file, id)| *first.entry(path_of(file)).or_insert(id))
-        .collect()
-}
-
-/// Metrics that faults of a kind add to; `time` is in ns.
-fn values_of(class: FaultClass, major: bool, faults: u64, time: u64) -> [(Metric, u64); 4] {
-    let copies = matches!(class, FaultClass::FileCow | FaultClass::Cow);
-    [
-        (Metric::Faults, faults),
-        (Metric::MajorFaults, if major { faults } else { 0 }),
-        (Metric::CowPages, if copies { faults } else { 0 }),
-        (Metric::FaultWait, time),
-    ]
-}
-
-/// The sections that contain some of these bytes of a file, and how many bytes each.
-fn sections_in(file: &MappedFile, offset: u64, bytes: u64) -> impl Iterator<Item = (usize, u64)> {
-    let end = offset.saturating_add(bytes);
-    let there = file.sections.iter().enumerate().map(move |(index, section)| {
-        let to = section.offset.saturating_add(section.size).min(end);
-        (index, to.saturating_sub(section.offset.max(offset)))
-    });
-    there.filter(|(_, bytes)| *bytes > 0)
-}
-
-/// Path of a module, or its name if it has no file.
-fn module_path(tables: &Tables, id: ModuleId) -> String {
-    let module = tables.modules.get(id.index()).filter(|module| !module.path.is_empty());
-    module.map_or_else(|| tables.module_name(id).to_owned(), |module| module.path.clone())
 }

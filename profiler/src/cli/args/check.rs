@@ -9,7 +9,8 @@ use clap::{ArgGroup, Args};
 #[command(
     group = ArgGroup::new("limits").args(["budget", "against"]).required(true).multiple(true),
     after_help = "Examples:\n  ngmi check profile.json.gz --budget budget.toml\n  ngmi check runs/ --budget budget.toml --junit check.xml --github\n  \
-                  ngmi check new.events --against old.events --allow 3\n\n\
+                  ngmi check new.events --against old.events --allow 3\n  \
+                  ngmi check firefox.json.gz --budget load.toml --from-marker start --to-marker ready\n\n\
                   A budget names metrics, of the whole recording or of one file, function, thread, section or phase:\n\n  \
                   [total]\n  faults = 120_000\n  disk_wait_ms = 2500\n  \
                   [file.\"libxul.so\"]\n  major_faults = { limit = 400, percent = 5 }\n\n\
@@ -28,6 +29,14 @@ pub struct Check {
     /// Allowed increase over the baseline, where the budget does not set one
     #[arg(long, value_name = "PERCENT", requires = "against")]
     pub allow: Option<f64>,
+    /// Only what began after the start of the first marker with this name (of the program, or a
+    /// page's performance.mark), in each recording
+    #[arg(long, value_name = "NAME")]
+    pub from_marker: Option<String>,
+    /// Only what began before the end of the first marker with this name, after that of
+    /// --from-marker
+    #[arg(long, value_name = "NAME")]
+    pub to_marker: Option<String>,
     /// Also write the result as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
