@@ -77,4 +77,6 @@ pub struct GeckoMark {
     pub data: Option<Box<str>>,
     /// Times in its payload, with the index of the key in [`TIME_KEYS`].
     pub times: Box<[(u8, Timestamp)]>,
+    /// Picture of a window, a `data:` URL of an image.
+    pub image: Option<Arc<str>>,
 }

@@ -71,7 +71,7 @@ pub struct Left {
     pub damaged: u64,
     /// Beyond the limit of their number.
     pub beyond: u64,
-    /// Screenshots.
+    /// Screenshots that are too large, or not images.
     pub screenshots: u64,
     /// Payloads that are too large, or of too many types; their markers stay.
     pub payloads: u64,
@@ -88,6 +88,8 @@ pub struct Merged {
     pub markers: u64,
     /// Their names.
     pub kinds: BTreeSet<String>,
+    /// Those of them that are pictures of windows.
+    pub screenshots: u64,
     /// Number of threads that they belong to.
     pub threads: u64,
     /// Number of processes in the file.

@@ -12,6 +12,8 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+/// Name of Firefox's markers with a picture of a window, and type of their payloads.
+pub const SCREENSHOT: &str = "CompositorScreenshot";
 /// The types of payloads that ngmi writes.
 pub const OWN_TYPES: [&str; 12] = [
     "ProcessStart",

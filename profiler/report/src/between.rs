@@ -166,6 +166,7 @@ mod tests {
             category: 0,
             data: Some(data.into()),
             times: Box::default(),
+            image: None,
         }))
     }
 

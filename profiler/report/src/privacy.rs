@@ -6,7 +6,7 @@ use super::text::fit;
 use fact::reduce::budget::Collected;
 use fact::reduce::sanitize::Person;
 use fact::reduce::strings::{self, Kind};
-use fact::{MarkKind, Tables};
+use fact::{Mark, MarkKind, Tables};
 
 /// Maximum number of examples per line.
 const EXAMPLES: usize = 3;
@@ -51,8 +51,13 @@ pub fn disclosures(tables: &mut Tables, collected: &mut Collected, person: &Pers
         tables.threads.len(),
         tables.names.len()
     ));
-    let marks = collected.threads.iter().flat_map(|thread| &thread.marks);
-    let own = marks
+    let marks = || collected.threads.iter().flat_map(|thread| &thread.marks);
+    let is_image = |mark: &&Mark| matches!(&mark.kind, MarkKind::Gecko(mark) if mark.image.is_some());
+    let images = marks().filter(is_image).count();
+    if images > 0 {
+        lines.push(format!("screenshots of windows: {images}"));
+    }
+    let own = marks()
         .filter(|mark| matches!(mark.kind, MarkKind::Program { .. } | MarkKind::Gecko(_)))
         .count();
     if own > 0 {

@@ -5,6 +5,7 @@
 mod made;
 #[path = "../profile_synthetic/mod.rs"]
 mod profile_synthetic;
+mod screenshots;
 
 use std::fs;
 use std::io::Write as _;

@@ -8,9 +8,9 @@ mod words;
 
 use std::collections::BTreeSet;
 
-use crate::Tables;
 use crate::reduce::budget::Collected;
 use crate::reduce::strings::{self, Kind, Program};
+use crate::{MarkKind, Tables};
 
 pub use names::PersonalNames;
 
@@ -67,9 +67,14 @@ impl Person {
     }
 }
 
-/// Removes personal data, addresses and all arguments.
+/// Removes personal data, addresses, all arguments and pictures of windows.
 pub fn sanitize(tables: &mut Tables, collected: &mut Collected, person: &Person) {
     let names = person.names();
+    for thread in &mut collected.threads {
+        thread
+            .marks
+            .retain(|mark| !matches!(&mark.kind, MarkKind::Gecko(mark) if mark.image.is_some()));
+    }
     for program in strings::programs(tables, collected) {
         let name = program_name(&program);
         *program.command_line = name

@@ -1,6 +1,8 @@
 //! A marker's payload in our profile: strings instead of their indices, times on the recording's clock, and nothing that
 //! the front end could stumble over.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use super::Left;
@@ -10,11 +12,25 @@ use super::schema::{Kind, Schemas};
 use base::addr::Timestamp;
 use fact::gecko::{GeckoTables, TIME_KEYS};
 
-/// Payloads that show a picture from the string table, which ngmi does not copy.
-const SCREENSHOT: &str = "CompositorScreenshot";
+use crate::marker::SCREENSHOT;
 
-/// A payload's text and times.
-pub type Payload = (Option<Box<str>>, Box<[(u8, Timestamp)]>);
+/// Starts of pictures that are kept; what follows is base64.
+const IMAGES: [&str; 3] = [
+    "data:image/jpeg;base64,",
+    "data:image/png;base64,",
+    "data:image/webp;base64,",
+];
+
+/// A payload's text, times and picture.
+#[derive(Default)]
+pub struct Payload {
+    /// JSON.
+    pub data: Option<Box<str>>,
+    /// As in a mark.
+    pub times: Box<[(u8, Timestamp)]>,
+    /// A `data:` URL.
+    pub image: Option<Arc<str>>,
+}
 
 /// What payloads of a process are converted with.
 pub struct Converter<'a> {
@@ -26,6 +42,8 @@ pub struct Converter<'a> {
     pub left: &'a mut Left,
     /// The process's clock.
     pub clock: Clock,
+    /// Bytes of pictures so far.
+    pub images: &'a mut usize,
 }
 
 impl Converter<'_> {
@@ -38,8 +56,7 @@ impl Converter<'_> {
             return Some(Payload::default());
         };
         if name == SCREENSHOT {
-            self.left.screenshots += 1;
-            return None;
+            return self.screenshot(&mut fields, strings);
         }
         for key in ["stack", "cause"] {
             self.left.stacks += u64::from(fields.remove(key).is_some());
@@ -64,7 +81,48 @@ impl Converter<'_> {
             self.left.payloads += 1;
             return Some(Payload::default());
         }
-        Some((Some(text.into()), times))
+        Some(Payload {
+            data: Some(text.into()),
+            times,
+            image: None,
+        })
+    }
+
+    /// A picture of a window; without one, the window's end.
+    fn screenshot(&mut self, fields: &mut Map<String, Value>, strings: &[String]) -> Option<Payload> {
+        let image = match fields.remove("url") {
+            None | Some(Value::Null) => None,
+            Some(url) => {
+                let index = url.as_u64().and_then(|index| usize::try_from(index).ok());
+                let image = index.and_then(|index| strings.get(index).map(String::as_str));
+                let image = image
+                    .or(url.as_str())
+                    .filter(|text| is_image(text) && self.has_room(text.len()));
+                let Some(image) = image else {
+                    self.left.screenshots += 1;
+                    return None;
+                };
+                *self.images += image.len();
+                Some(image.into())
+            }
+        };
+        let mut data = Map::new();
+        data.insert("type".to_owned(), SCREENSHOT.into());
+        for key in ["windowID", "windowWidth", "windowHeight"] {
+            let is_short = |text: &str| text.len() <= limits::NAME;
+            let value = fields.remove(key);
+            let value = value.filter(|value| value.is_number() || value.as_str().is_some_and(is_short));
+            data.extend(value.map(|value| (key.to_owned(), value)));
+        }
+        Some(Payload {
+            data: Some(Value::Object(data).to_string().into()),
+            image,
+            ..Payload::default()
+        })
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        bytes <= limits::IMAGE && *self.images + bytes <= limits::IMAGES
     }
 
     fn times(&self, fields: &mut Map<String, Value>) -> Box<[(u8, Timestamp)]> {
@@ -74,6 +132,14 @@ impl Converter<'_> {
         };
         TIME_KEYS.iter().zip(0..).filter_map(time).collect()
     }
+}
+
+fn is_image(text: &str) -> bool {
+    let base64 = IMAGES.iter().find_map(|start| text.strip_prefix(start));
+    base64.is_some_and(|base64| {
+        let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
+        base64.bytes().all(is_base64)
+    })
 }
 
 /// The value in the form of its field; `None`: it has none.

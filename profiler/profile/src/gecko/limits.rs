@@ -14,6 +14,10 @@ pub const MARKERS: usize = 4_000_000;
 pub const ROW: usize = 1 << 20;
 /// Maximum bytes of a payload in our profile.
 pub const PAYLOAD: usize = 64 << 10;
+/// Maximum bytes of a picture.
+pub const IMAGE: usize = 1 << 20;
+/// Maximum bytes of all pictures.
+pub const IMAGES: usize = 64 << 20;
 /// Maximum number of categories.
 pub const CATEGORIES: usize = 256;
 /// Maximum number of types of payloads.

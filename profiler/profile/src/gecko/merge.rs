@@ -47,6 +47,8 @@ pub struct Merge {
     /// Threads that have markers, with the names that Firefox gave them.
     names: Vec<(ThreadId, Option<String>)>,
     seen_threads: usize,
+    /// Bytes of pictures.
+    images: usize,
 }
 
 impl Merge {
@@ -65,6 +67,7 @@ impl Merge {
             marks: Vec::new(),
             names: Vec::new(),
             seen_threads: 0,
+            images: 0,
         }
     }
 
@@ -117,6 +120,7 @@ impl Merge {
                     tables: &mut self.gecko,
                     left: &mut self.merged.left,
                     clock,
+                    images: &mut self.images,
                 },
                 marks: &mut self.marks,
             };
@@ -158,9 +162,9 @@ impl Merge {
         self.marks.sort_by_key(|mark| mark.start);
         self.merged.markers = self.marks.len() as u64;
         for mark in &self.marks {
-            if let MarkKind::Gecko(mark) = &mark.kind
-                && !self.merged.kinds.contains(&*mark.name)
-            {
+            let MarkKind::Gecko(mark) = &mark.kind else { continue };
+            self.merged.screenshots += u64::from(mark.image.is_some());
+            if !self.merged.kinds.contains(&*mark.name) {
                 self.merged.kinds.insert(mark.name.to_string());
             }
         }

@@ -9,6 +9,7 @@ use super::convert::Converter;
 use super::limits;
 use super::raw::{RawRow, RawThread};
 use super::threads::Threads;
+use crate::marker::SCREENSHOT;
 use base::addr::Timestamp;
 use fact::{GeckoMark, Mark, MarkKind, Recording, ThreadId};
 
@@ -112,16 +113,21 @@ impl ThreadRows<'_, '_> {
             self.convert.left.beyond += 1;
             return;
         }
-        let Some((data, times)) = self.convert.payload(row.data, self.strings) else {
+        let Some(payload) = self.convert.payload(row.data, self.strings) else {
             return;
         };
+        if &*name == SCREENSHOT && payload.image.is_none() {
+            self.convert.left.screenshots += 1; // the front end expects one
+            return;
+        }
         let category = usize::try_from(row.category).ok();
         let category = category.and_then(|category| self.categories.get(category));
         let mark = GeckoMark {
             name,
             category: category.copied().unwrap_or_default(),
-            data,
-            times,
+            data: payload.data,
+            times: payload.times,
+            image: payload.image,
         };
         self.marks.push(Mark {
             start,

@@ -10,6 +10,9 @@ impl Display for Merged {
         let kinds = counted(self.kinds.len() as u64, "kind");
         let (markers, threads) = (counted(self.markers, "marker"), counted(self.threads, "thread"));
         write!(f, "Firefox's profiler: {markers} of {kinds} on {threads}")?;
+        if self.screenshots > 0 {
+            write!(f, ", with {}", counted(self.screenshots, "screenshot"))?;
+        }
         let left = &self.left;
         let outside = (left.outside > 0).then(|| format!("{} before or after the recording", left.outside));
         let parts: Vec<String> = outside.into_iter().chain(self.missing()).collect();
@@ -35,7 +38,7 @@ impl Merged {
             (left.unrecorded, "of threads that were not recorded"),
             (left.beyond, "beyond the maximum of 4 million"),
             (left.damaged, "that are malformed"),
-            (left.screenshots, "with screenshots"),
+            (left.screenshots, "screenshots beyond 64 MiB, or not images"),
             (left.payloads, "payloads that are too large"),
             (left.stacks, "backtraces"),
         ];

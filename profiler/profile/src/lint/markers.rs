@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::problems::{Missing, Problems};
 use crate::format::{Index, RawMarkers, RawProfile, RawSchema};
-use crate::marker::{OWN_TYPES, PHASE_INSTANT, PHASE_INTERVAL};
+use crate::marker::{OWN_TYPES, PHASE_INSTANT, PHASE_INTERVAL, SCREENSHOT};
 
 /// Checks the markers of one thread.
 pub fn markers(place: &str, markers: &RawMarkers<'_>, profile: &RawProfile<'_>, problems: &mut Problems) {
@@ -46,6 +46,14 @@ fn payload(place: &str, data: &Map<String, Value>, profile: &RawProfile<'_>, pro
     let Some(name) = data.get("type").and_then(Value::as_str) else {
         return problems.add(place, &"a payload has no type");
     };
+    if name == SCREENSHOT {
+        // The front end knows it without a schema.
+        if let Some(url) = data.get("url") {
+            let strings = ("stringArray", profile.shared.string_array.len());
+            problems.references(&format!("{place}.url"), &[url.as_i64()], Missing::Never, strings);
+        }
+        return;
+    }
     match profile.meta.marker_schema.iter().find(|schema| schema.name == name) {
         None => problems.add(place, &format_args!("no schema for type {name:?}")),
         Some(schema) => fields(place, (data, schema), profile, problems),

@@ -56,7 +56,7 @@ pub fn marked(
             let name = (raw.name.get(row).copied().flatten())
                 .and_then(|name| strings.get(usize::try_from(name).ok()?))
                 .ok_or(ReadError::Damaged("marker's name"))?;
-            let mark = gecko::read(name, category, data, to)?;
+            let mark = gecko::read(name, category, data, (to, strings))?;
             marked.marks.push(Mark {
                 start: advance(to.zero, start)?,
                 end,

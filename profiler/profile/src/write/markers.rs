@@ -28,8 +28,8 @@ use fact::{Mark, MarkKind, PagesReadFact, Tables, ThreadId, WaitFact};
 /// Names of all markers, as indices into the string array.
 pub struct MarkerNames<'a> {
     tables: &'a Tables,
-    /// Names of each thread's marks.
-    marks: Vec<Vec<u32>>,
+    /// Strings of each thread's marks.
+    marks: Vec<Vec<MarkStrings>>,
     faults: FaultNames<'a>,
     wait: u32,
     queued: u32,
@@ -40,13 +40,33 @@ pub struct MarkerNames<'a> {
     parts: FxHashMap<ThreadId, Vec<RequestPart<'a>>>,
 }
 
+/// Indices into the string array.
+#[derive(Clone, Copy)]
+struct MarkStrings {
+    name: u32,
+    image: Option<u32>,
+}
+
+impl MarkStrings {
+    fn new<'a>(mark: &'a Mark, shared: &mut Shared<'a>) -> Result<Self, WriteError> {
+        let image = match &mark.kind {
+            MarkKind::Gecko(mark) => mark.image.as_deref(),
+            _ => None,
+        };
+        Ok(Self {
+            name: shared.string(mark::name(mark))?,
+            image: image.map(|image| shared.string(Cow::Borrowed(image))).transpose()?,
+        })
+    }
+}
+
 impl<'a> MarkerNames<'a> {
     /// Adds the strings that the markers of all threads use.
     pub fn new(tables: &'a Tables, collected: &'a Collected, shared: &mut Shared<'a>) -> Result<Self, WriteError> {
         let mut marks = Vec::with_capacity(collected.threads.len());
         for thread in &collected.threads {
-            let names: Result<Vec<u32>, _> = thread.marks.iter().map(|m| shared.string(mark::name(m))).collect();
-            marks.push(names?);
+            let strings = thread.marks.iter().map(|mark| MarkStrings::new(mark, shared));
+            marks.push(strings.collect::<Result<_, _>>()?);
         }
         let mut disk = [0; Operation::ALL.len()];
         for (slot, operation) in disk.iter_mut().zip(Operation::ALL) {
@@ -91,8 +111,8 @@ pub struct Markers<'a> {
 
 /// One marker.
 enum Row<'a> {
-    /// A mark and its name.
-    Mark(&'a Mark, u32),
+    /// A mark and its strings.
+    Mark(&'a Mark, MarkStrings),
     Fault(PackedRef<'a>),
     Read(&'a PagesReadFact),
     Wait(&'a WaitFact, WaitMarker),
@@ -140,7 +160,7 @@ impl Row<'_> {
 
     fn name(&self, names: &MarkerNames<'_>) -> u32 {
         match self {
-            Self::Mark(_, name) => *name,
+            Self::Mark(_, strings) => strings.name,
             Self::Fault(_) => names.faults.fault,
             Self::Read(_) => names.faults.read,
             Self::Wait(_, shown) => names.of_wait(*shown),
@@ -163,7 +183,7 @@ impl<'a> Markers<'a> {
             .marks
             .iter()
             .zip(of_marks)
-            .map(|(mark, name)| Row::Mark(mark, *name));
+            .map(|(mark, strings)| Row::Mark(mark, *strings));
         let faults = facts.faults.refs().map(Row::Fault);
         let reads = facts.reads.iter().map(Row::Read);
         let waits = facts.waits.iter();
@@ -184,8 +204,8 @@ impl Markers<'_> {
     fn data<'m>(&self, row: &Row<'m>) -> Data<'m> {
         let MarkerNames { tables, causes, .. } = self.names;
         let (payload, stack) = match row {
-            Row::Mark(mark, _) => match &mark.kind {
-                MarkKind::Gecko(mark) => return Data::Gecko(gecko::payload(mark, self.zero)),
+            Row::Mark(mark, strings) => match &mark.kind {
+                MarkKind::Gecko(mark) => return Data::Gecko(gecko::payload(mark, strings.image, self.zero)),
                 kind => (AnyPayload::Mark(Payload::of(kind)), mark.stack),
             },
             Row::Fault(fault) => {
