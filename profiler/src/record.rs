@@ -47,7 +47,7 @@ use nix::unistd::Uid;
 use crate::capture::socket::wire::Mapped;
 use crate::event::write::LogWriter;
 use crate::event::{Cost, End, Event};
-use crate::record::options::{RecordOptions, Target, Wanted};
+use crate::record::options::{Gecko, RecordOptions, Target, Wanted};
 use crate::report::repeat::CacheState;
 use crate::report::summary::Summary;
 use crate::terminal::print_note;
@@ -59,6 +59,7 @@ use cache::system::Dropper;
 use command::Waiting;
 use finish::Plan;
 use folders::Folders;
+use gecko::RunningFirefox;
 use identity::{Environment, Identity};
 use privilege::Capture;
 use session::{Captured, Unwinding};
@@ -121,13 +122,8 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     let output = Output::create(&options.output)?;
     let mut spool = Spool::create(&options.output, options.keep_events.as_deref())?;
     signals.set_log(spool.shared_place());
-    let folders = match &program {
-        Some(program) => {
-            let gecko = gecko::features(options.gecko, program, &identity.environment);
-            Folders::prepare(&mut identity.environment, options.firefox_jit, gecko)
-        }
-        None => Folders::without_program(),
-    };
+    let mut firefox = running_firefox(options)?;
+    let folders = folders(options, program.as_deref(), firefox.as_ref(), &mut identity.environment);
     signals.set_folders(folders.own());
     let setting = Setting {
         environment: identity.environment.clone(),
@@ -153,9 +149,10 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         environment: &identity.environment,
         interrupted: signals.interrupted(),
     };
-    let recorded = early
-        .map_or_else(start, Ok)
-        .and_then(|capture| ready.record(capture, dropper));
+    let recorded = early.map_or_else(start, Ok).and_then(|capture| {
+        firefox.as_mut().map_or(Ok(()), RunningFirefox::start)?;
+        ready.record(capture, dropper)
+    });
     let mut captured = match recorded {
         Ok(captured) => captured,
         Err(error) => return Err(keep_if_worth(&spool, error)),
@@ -166,6 +163,11 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     }
     if let Some((pid, folder)) = captured.still_running.zip(setting.folders.gecko()) {
         gecko::dump(pid, folder);
+    }
+    if let Some((firefox, folder)) = firefox.take().zip(setting.folders.gecko())
+        && let Err(problem) = firefox.collect(folder)
+    {
+        print_note(problem);
     }
     let summary =
         conclude(options, &mut captured, &mut spool, output, &setting).map_err(|error| keep_if_worth(&spool, error))?;
@@ -203,6 +205,39 @@ fn check_running(target: &Target) -> Result<()> {
         print_note(warning);
     }
     Ok(())
+}
+
+fn folders(
+    options: &RecordOptions,
+    program: Option<&Path>,
+    firefox: Option<&RunningFirefox>,
+    environment: &mut Environment,
+) -> Folders {
+    match program {
+        Some(program) => {
+            let gecko = gecko::features(options.gecko, program, environment);
+            Folders::prepare(environment, options.firefox_jit, gecko)
+        }
+        None if firefox.is_some() => Folders::for_running_firefox(),
+        None => Folders::without_program(),
+    }
+}
+
+/// The Firefox whose profiler is to be started, if that was requested.
+fn running_firefox(options: &RecordOptions) -> Result<Option<RunningFirefox>> {
+    let Target::Pids(pids) = &options.target else {
+        return Ok(None);
+    };
+    let is_wanted = options.gecko == Gecko::On;
+    let firefox = is_wanted.then(|| RunningFirefox::find(pids)).transpose()?;
+    if let Some(firefox) = &firefox {
+        print_note(format_args!(
+            "starting the profiler of Firefox (process {}), which also samples its own stacks and so costs CPU time; \
+             if ngmi is killed, `kill -USR2` stops it",
+            firefox.pid()
+        ));
+    }
+    Ok(firefox)
 }
 
 /// Everything that a recording needs, except the privileged helper.

@@ -1,7 +1,7 @@
 //! Holds the processes that a limited user may record, so that what was checked is what is recorded.
 
 use std::io;
-use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 
 use anyhow::{Context as _, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -11,7 +11,7 @@ use crate::drain::cycle::Drain;
 use crate::drain::snapshot;
 use crate::privilege::file_capabilities;
 use crate::privilege::terms::{Scope, Terms};
-use crate::proc::procfs;
+use crate::proc::{pidfd, procfs};
 
 /// Processes to record, each held by a pidfd: another process can't take over its number unnoticed.
 #[derive(Debug, Default)]
@@ -77,14 +77,8 @@ impl Judged {
     }
 }
 
-/// `pidfd_open(2)` on the process of a thread: the descriptor becomes readable when the process ends.
+/// Opens the process of a thread.
 fn open_process(thread: u32) -> io::Result<(u32, OwnedFd)> {
     let pid = procfs::identity(thread)?.pid;
-    // SAFETY: the call takes two numbers.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::c_long::from(pid), 0) };
-    match i32::try_from(fd) {
-        // SAFETY: the kernel has just created this descriptor, close-on-exec, for us.
-        Ok(fd) if fd >= 0 => Ok((pid, unsafe { OwnedFd::from_raw_fd(fd) })),
-        _ => Err(io::Error::last_os_error()),
-    }
+    Ok((pid, pidfd::open(pid)?))
 }

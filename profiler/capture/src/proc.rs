@@ -11,5 +11,6 @@ pub mod memory;
 pub(crate) mod mounts;
 pub mod open_files;
 pub mod page_cache;
+pub mod pidfd;
 pub mod priority;
 pub mod procfs;

@@ -227,7 +227,8 @@ pub struct Record {
     #[arg(long, help_heading = RECORDED)]
     pub firefox_jit: bool,
     /// Have Firefox's own profiler collect markers: `auto` if the command is Firefox, `on` if the
-    /// command starts it, `ipc` with messages between processes
+    /// command starts it, or in the Firefox named with -p; `ipc` as `on`, with messages between
+    /// processes
     #[arg(
         long,
         value_name = "WHEN",

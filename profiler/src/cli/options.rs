@@ -42,11 +42,13 @@ impl TryFrom<args::Record> for RecordOptions {
         if args.firefox_jit && target.command().is_none() {
             bail!("--firefox-jit requires a command: a running process can't be made to write names");
         }
-        if matches!(args.gecko, args::GeckoArg::On | args::GeckoArg::Ipc) && target.command().is_none() {
-            bail!(
-                "--gecko requires a command; for a running Firefox, save a profile with its own profiler and run \
-                 `ngmi load --merge FILE`"
-            );
+        let is_running = matches!(target, Target::Pids(_));
+        if args.gecko == args::GeckoArg::Ipc && is_running {
+            bail!("--gecko=ipc requires a command: a running Firefox chooses what its profiler collects; use --gecko=on");
+        }
+        let wants_gecko = matches!(args.gecko, args::GeckoArg::On | args::GeckoArg::Ipc);
+        if wants_gecko && target.command().is_none() && !is_running {
+            bail!("--gecko requires a command, or a running Firefox (`-p PID`); drop it, or name one");
         }
         if args.exact_touch && args.faults == args::FaultsArg::Off {
             bail!("--exact-touch requires page faults, but --faults off records none; drop one of them");
@@ -219,13 +221,14 @@ mod tests {
     }
 
     #[test]
-    fn firefoxs_markers_need_a_command() {
+    fn firefoxs_markers_need_a_command_or_a_process() {
         let gecko = |line: &[&str]| parse(&[&["ngmi", "record"], line].concat()).map(|options| options.gecko);
         assert_eq!(gecko(&["--", "ls"]).unwrap(), Gecko::Auto);
         assert_eq!(gecko(&["--gecko", "--", "ls"]).unwrap(), Gecko::On);
         assert_eq!(gecko(&["--gecko=off", "-a"]).unwrap(), Gecko::Off);
-        let error = gecko(&["--gecko", "-p", "1"]).unwrap_err().to_string();
-        assert!(error.contains("load --merge"), "{error}");
+        assert_eq!(gecko(&["--gecko", "-p", "1"]).unwrap(), Gecko::On);
+        let error = gecko(&["--gecko", "-a"]).unwrap_err().to_string();
+        assert!(error.contains("running Firefox"), "{error}");
     }
 
     #[test]

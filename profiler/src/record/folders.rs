@@ -148,6 +148,14 @@ impl Folders {
         }
     }
 
+    /// The folders for programs that are running already, with one for the file of a Firefox's own profiler.
+    pub fn for_running_firefox() -> Self {
+        Self {
+            gecko: Folder::new(&std::env::temp_dir(), GECKO),
+            ..Self::without_program()
+        }
+    }
+
     /// A separate folder for what doesn't fit into memory while the profile is built: the process that builds it then
     /// needs no access to the folders of others.
     pub fn scratch(&self) -> Option<&Path> {

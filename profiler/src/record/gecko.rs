@@ -1,6 +1,8 @@
 //! Firefox's own profiler: started by environment variables without its stack sampling, so that it only collects markers.
 //! It writes them when Firefox exits, or when it gets SIGUSR2.
 
+mod running;
+
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -18,6 +20,7 @@ use crate::event::Attachment;
 use crate::fact::{FactSink, Tables};
 use crate::profile::merge_gecko;
 use crate::record::options::Gecko;
+pub use running::RunningFirefox;
 
 /// Prefix of the variables.
 const PREFIX: &str = "MOZ_PROFILER_";
@@ -103,11 +106,17 @@ pub fn dump(pid: u32, folder: &Path) {
 
 /// Whether it is Firefox's parent process, and SIGUSR2 would not end it.
 fn takes_signal(pid: u32) -> bool {
+    takes(pid, &[Signal::SIGUSR2])
+}
+
+/// Whether it is Firefox's parent process, and none of the signals would end it.
+fn takes(pid: u32, signals: &[Signal]) -> bool {
     let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
     let status = String::from_utf8_lossy(&read("status")).into_owned();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
     let caught = caught.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
-    let is_caught = caught.is_some_and(|caught| caught >> (Signal::SIGUSR2 as u32 - 1) & 1 == 1);
+    let catches = |signal: &Signal| caught.is_some_and(|caught| caught >> (*signal as u32 - 1) & 1 == 1);
+    let is_caught = signals.iter().all(catches);
     let is_child = read("cmdline")
         .split(|byte| *byte == 0)
         .any(|word| word == b"-contentproc");
