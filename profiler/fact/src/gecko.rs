@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ProcessId;
 use base::addr::Timestamp;
 
 /// Keys of payloads whose values are times of the profile (of network requests and messages between processes).
@@ -31,7 +32,28 @@ pub struct GeckoTables {
     pub schemas: Vec<GeckoSchema>,
     /// Pages that were open.
     pub pages: Vec<GeckoPage>,
+    /// Values over time.
+    #[serde(default)]
+    pub counters: Vec<GeckoCounter>,
 }
+
+/// What Firefox's profiler counted in a process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GeckoCounter {
+    /// The process.
+    pub process: ProcessId,
+    /// Its name.
+    pub name: String,
+    /// Kind of counter, such as `Memory`, by which the front end draws it.
+    pub category: String,
+    /// What it counts.
+    pub description: String,
+    /// Values by time.
+    pub values: Vec<GeckoValue>,
+}
+
+/// What was counted since the previous value: time, amount (which may be negative) and number of operations.
+pub type GeckoValue = (Timestamp, i64, u64);
 
 /// A category of markers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 
 mod clock;
 mod convert;
+pub(crate) mod counters;
 mod cut;
 mod limits;
 mod merge;
@@ -73,6 +74,8 @@ pub struct Left {
     pub beyond: u64,
     /// Screenshots that are too large, or not images.
     pub screenshots: u64,
+    /// Counters of processes that were not recorded, malformed or beyond the limit of their number.
+    pub counters: u64,
     /// Payloads that are too large, or of too many types; their markers stay.
     pub payloads: u64,
     /// Backtraces of markers that stay.
@@ -90,6 +93,8 @@ pub struct Merged {
     pub kinds: BTreeSet<String>,
     /// Those of them that are pictures of windows.
     pub screenshots: u64,
+    /// Number of counters.
+    pub counters: u64,
     /// Number of threads that they belong to.
     pub threads: u64,
     /// Number of processes in the file.

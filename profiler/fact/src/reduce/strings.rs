@@ -45,6 +45,13 @@ fn of_tables(tables: &mut Tables, take: &mut dyn FnMut(Kind, &mut String)) {
     recording.notes.iter_mut().for_each(|note| take(Kind::Text, note));
     let pages = recording.gecko.iter_mut().flat_map(|gecko| &mut gecko.pages);
     pages.for_each(|page| take(Kind::Text, &mut page.url));
+    let counters = recording.gecko.iter_mut().flat_map(|gecko| &mut gecko.counters);
+    for counter in counters {
+        let texts = [&mut counter.name, &mut counter.category, &mut counter.description];
+        for text in texts {
+            take(Kind::Text, text);
+        }
+    }
     recording
         .end_reason
         .iter_mut()

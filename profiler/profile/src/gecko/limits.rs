@@ -18,6 +18,10 @@ pub const PAYLOAD: usize = 64 << 10;
 pub const IMAGE: usize = 1 << 20;
 /// Maximum bytes of all pictures.
 pub const IMAGES: usize = 64 << 20;
+/// Maximum number of counters.
+pub const COUNTERS: usize = 512;
+/// Maximum number of values of a counter in our profile: two per pixel.
+pub const VALUES: usize = 4000;
 /// Maximum number of categories.
 pub const CATEGORIES: usize = 256;
 /// Maximum number of types of payloads.

@@ -9,7 +9,7 @@ use super::raw::{RawProcess, RawThread};
 use super::rows::ThreadRows;
 use super::schema::Schemas;
 use super::threads::{self, Threads};
-use super::{GeckoError, Merged, limits, pages};
+use super::{GeckoError, Merged, counters, limits, pages};
 use fact::gecko::{GeckoCategory, GeckoTables};
 use fact::{FactSink, Mark, MarkKind, Tables, ThreadId};
 use rustc_hash::FxHashSet;
@@ -94,6 +94,7 @@ impl Merge {
         self.schemas.add(&meta, &mut self.gecko);
         let categories = self.categories_of(&meta);
         pages::add(&process.pages(), &mut self.gecko.pages);
+        self.counters_of(process, &clock, tables);
         let shared = process.strings();
         for raw in &process.threads {
             self.seen_threads += 1;
@@ -127,6 +128,26 @@ impl Merge {
             let found = rows.read().filter(|_| self.marks.len() > before);
             self.names
                 .extend(found.map(|id| (id, thread.name().map(str::to_owned))));
+        }
+    }
+
+    fn counters_of(&mut self, process: &RawProcess<'_>, clock: &Clock, tables: &Tables) {
+        let counters = process.counters();
+        if counters.is_empty() {
+            return;
+        }
+        let mut threads = process.threads.iter();
+        let pid = threads.find_map(|raw| serde_json::from_str::<RawThread<'_>>(raw.get()).ok()?.pid());
+        let start = clock.at(0.0).unwrap_or(tables.recording.start);
+        let main = pid.and_then(|pid| self.threads.find(pid, pid, start));
+        let process = main.and_then(|main| Some(tables.threads.get(main.index())?.process));
+        for raw in counters {
+            let room = self.gecko.counters.len() < limits::COUNTERS;
+            let process = process.filter(|_| room);
+            match process.map(|process| counters::read(raw, process, clock, &tables.recording)) {
+                Some(Ok(counter)) => self.gecko.counters.extend(counter),
+                _ => self.merged.left.counters += 1,
+            }
         }
     }
 
@@ -170,6 +191,7 @@ impl Merge {
         }
         let threads: FxHashSet<ThreadId> = self.names.iter().map(|(id, _)| *id).collect();
         self.merged.threads = threads.len() as u64;
+        self.merged.counters = self.gecko.counters.len() as u64;
         pages::root(&mut self.gecko.pages);
         tables.recording.gecko = Some(Box::new(self.gecko));
         for (id, name) in self.names {

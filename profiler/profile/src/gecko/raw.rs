@@ -22,6 +22,8 @@ pub struct RawProcess<'a> {
     pages: Option<&'a RawValue>,
     #[serde(borrow, default)]
     shared: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    counters: Option<&'a RawValue>,
 }
 
 impl RawProcess<'_> {
@@ -33,6 +35,12 @@ impl RawProcess<'_> {
     /// Rows of `pages`.
     pub fn pages(&self) -> Value {
         value(self.pages)
+    }
+
+    /// Its counters.
+    pub fn counters(&self) -> Vec<&RawValue> {
+        let parsed = self.counters.map(|raw| serde_json::from_str(raw.get()));
+        parsed.and_then(Result::ok).unwrap_or_default()
     }
 
     /// Strings that all threads share, in profiles where they do.
@@ -79,10 +87,44 @@ pub struct RawThread<'a> {
     pub strings: Vec<String>,
 }
 
+/// A counter.
+#[derive(Deserialize)]
+pub struct RawCounter<'a> {
+    /// Its name.
+    #[serde(default)]
+    pub name: Value,
+    /// Kind of counter.
+    #[serde(default)]
+    pub category: Value,
+    /// What it counts.
+    #[serde(default)]
+    pub description: Value,
+    #[serde(borrow, default)]
+    samples: Option<RawTable<'a>>,
+    #[serde(borrow, default)]
+    sample_groups: Vec<RawGroup<'a>>,
+}
+
+/// Older profiles have groups of values, of which one is used.
+#[derive(Deserialize)]
+struct RawGroup<'a> {
+    #[serde(borrow)]
+    samples: RawTable<'a>,
+}
+
+impl<'a> RawCounter<'a> {
+    /// Its values.
+    pub fn samples(&self) -> Option<&RawTable<'a>> {
+        let first = self.sample_groups.first().map(|group| &group.samples);
+        self.samples.as_ref().or(first)
+    }
+}
+
 /// Rows, and the place of each column.
 #[derive(Deserialize)]
 pub struct RawTable<'a> {
-    schema: FxHashMap<String, usize>,
+    /// Places of columns.
+    pub schema: FxHashMap<String, usize>,
     /// Rows, each an array.
     #[serde(borrow)]
     pub data: Vec<&'a RawValue>,

@@ -10,8 +10,10 @@ impl Display for Merged {
         let kinds = counted(self.kinds.len() as u64, "kind");
         let (markers, threads) = (counted(self.markers, "marker"), counted(self.threads, "thread"));
         write!(f, "Firefox's profiler: {markers} of {kinds} on {threads}")?;
-        if self.screenshots > 0 {
-            write!(f, ", with {}", counted(self.screenshots, "screenshot"))?;
+        let more = [(self.screenshots, "screenshot"), (self.counters, "counter")];
+        let more = more.into_iter().filter(|(count, _)| *count > 0);
+        for ((count, what), join) in more.zip([", with ", " and "]) {
+            write!(f, "{join}{}", counted(count, what))?;
         }
         let left = &self.left;
         let outside = (left.outside > 0).then(|| format!("{} before or after the recording", left.outside));
@@ -39,6 +41,10 @@ impl Merged {
             (left.beyond, "beyond the maximum of 4 million"),
             (left.damaged, "that are malformed"),
             (left.screenshots, "screenshots beyond 64 MiB, or not images"),
+            (
+                left.counters,
+                "counters, malformed or of processes that were not recorded",
+            ),
             (left.payloads, "payloads that are too large"),
             (left.stacks, "backtraces"),
         ];

@@ -18,7 +18,7 @@ use super::visible::{self, Visible};
 use super::{counter, device, info};
 use crate::error::WriteError;
 use crate::format::FORMAT_VERSION;
-use crate::gecko::tables as gecko;
+use crate::gecko::{counters, tables as gecko};
 use crate::marker::{mark, schema};
 use crate::shared::categories;
 use crate::units::ms;
@@ -94,7 +94,7 @@ pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Times
     let of_thread = rows.first().map(ThreadRow::fields).unwrap_or_default();
     let device_row = |device: &DeviceId| (*device, ThreadRow::new(device::row(tables, *device, &of_thread)));
     let device_rows = devices.iter().map(device_row).collect();
-    let threads = threads.into_iter().map(|(_, id)| id).zip(rows).collect();
+    let threads: Vec<_> = threads.into_iter().map(|(_, id)| id).zip(rows).collect();
     complete_meta(&mut meta, tables, &visible, &places, zero);
     show(&mut meta, companion);
     for index in 0..device::shown(devices.len()) {
@@ -112,12 +112,23 @@ pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Times
     meta.insert("extra".into(), info::sections(tables, collected));
     counters.iter_mut().for_each(counter::display);
     counters.extend(device::counter::all(tables, collected, &devices, first_device, zero));
+    counters.extend(gecko_counters(tables, &threads, zero));
     Ok(Skeleton {
         meta,
         threads,
         companions,
         devices: device_rows,
         counters,
+    })
+}
+
+/// Counters of Firefox's profiler.
+fn gecko_counters(tables: &Tables, threads: &[(ThreadId, ThreadRow)], zero: Timestamp) -> Vec<Value> {
+    counters::rows(tables, zero, |process| {
+        let main = tables.processes.get(process.index())?.main_thread;
+        let is_main = |(id, _): &(ThreadId, ThreadRow)| Some(*id) == main;
+        let place = threads.iter().position(is_main)?;
+        Some((place, threads[place].1.fields().remove("pid")?))
     })
 }
 

@@ -53,6 +53,9 @@ pub fn gather(tables: &mut Tables, plan: &Plan, collected: &Collected) {
             *process = plan.process(*process);
         }
     }
+    for counter in tables.recording.gecko.iter_mut().flat_map(|gecko| &mut gecko.counters) {
+        counter.process = plan.process(counter.process);
+    }
     tables.recording.notes.push(note(&merged_threads));
     tables.recording.merged_threads = merged_threads;
 }

@@ -39,6 +39,7 @@ pub fn of(whole: &Tables, cut: &Cut) -> (Tables, Renumbering, Renumbering) {
     add_processes(&mut tables, whole, cut, (&processes, &threads));
     add_threads(&mut tables, whole, cut, (&processes, &threads));
     recording(&mut tables.recording, cut, &threads);
+    counters(&mut tables.recording, cut, &processes);
     (tables, processes, threads)
 }
 
@@ -120,6 +121,21 @@ fn recording(recording: &mut Recording, cut: &Cut, threads: &Renumbering) {
         recording.folded_requests.clear();
         recording.notes.push(note(recording, whole, cut, sums > 0));
     }
+}
+
+/// Cuts the counters of kept processes.
+fn counters(recording: &mut Recording, cut: &Cut, processes: &Renumbering) {
+    let Some(gecko) = &mut recording.gecko else { return };
+    gecko.counters.retain_mut(|counter| {
+        let Some(process) = new_number(processes, counter.process.index()) else {
+            return false;
+        };
+        counter.process = ProcessId(process);
+        counter
+            .values
+            .retain(|(time, ..)| cut.from.is_none_or(|from| *time >= from) && cut.to.is_none_or(|to| *time < to));
+        !counter.values.is_empty()
+    });
 }
 
 /// Notes what was done, and what is no longer known.
