@@ -1,5 +1,5 @@
-//! Merges the markers of Firefox's own profiler, called Gecko profiler, into a recording: on the same threads, by process
-//! and thread id, and on the same clock. The input, in the format that Firefox writes, is untrusted.
+//! Merges the markers of Firefox's own profiler, called Gecko profiler, into a recording, or those of a trace of Chrome: on
+//! the same threads, by process and thread id, and on the same clock. The input, as the browser writes it, is untrusted.
 
 mod clock;
 mod convert;
@@ -15,14 +15,17 @@ mod schema;
 pub(crate) mod tables;
 mod text;
 mod threads;
+mod trace;
 
 use std::collections::BTreeSet;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use self::merge::Merge;
 use self::raw::RawProcess;
+pub use self::text::Tool;
 use crate::input;
 use fact::{FactSink, Tables};
 
@@ -34,13 +37,16 @@ const NEWEST: u64 = 34;
 #[derive(Debug, thiserror::Error)]
 pub enum GeckoError {
     /// The input failed, or is too large.
-    #[error("Firefox's profile could not be read")]
+    #[error("the browser's profile could not be read")]
     Io(#[from] std::io::Error),
     /// The input is not JSON.
-    #[error("not a profile of Firefox's profiler: {0}")]
+    #[error("neither a profile of Firefox's profiler nor a trace of Chrome in JSON (--trace-startup-format=json): {0}")]
     Json(#[from] serde_json::Error),
     /// The input has no version.
-    #[error("not a profile of Firefox's profiler; name a file that Firefox wrote (MOZ_PROFILER_SHUTDOWN)")]
+    #[error(
+        "neither a profile of Firefox's profiler (MOZ_PROFILER_SHUTDOWN) nor a trace of Chrome \
+         (--trace-startup-format=json)"
+    )]
     Unknown,
     /// The input was saved by the profiler's web page.
     #[error(
@@ -51,14 +57,17 @@ pub enum GeckoError {
     #[error("format {0} of Firefox's profiler is too old; markers are read from format {OLDEST} on (Firefox 80)")]
     Old(u64),
     /// The recording has markers of Firefox already.
-    #[error("the recording already contains markers of Firefox's profiler")]
+    #[error("the recording already contains markers of the browser's own profiler")]
     Twice,
     /// No marker belongs to the recording.
     #[error(
-        "none of Firefox's {0} markers belongs to this recording: other processes, or another time; \
-         merge the profile of the Firefox that was recorded"
+        "none of {0}'s {1} markers belongs to this recording: other processes, or another time; \
+         merge the profile of the {0} that was recorded"
     )]
-    Other(u64),
+    Other(Tool, u64),
+    /// The trace has another clock.
+    #[error("the trace's times are of clock {0}; only those of CLOCK_MONOTONIC fit a recording")]
+    Clock(String),
 }
 
 /// Numbers of markers that were left out, or of parts of them.
@@ -80,11 +89,17 @@ pub struct Left {
     pub payloads: u64,
     /// Backtraces of markers that stay.
     pub stacks: u64,
+    /// Links between events of a trace.
+    pub flows: u64,
+    /// Events of a trace that are not markers, such as counters.
+    pub others: u64,
 }
 
 /// What was merged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Merged {
+    /// The program that wrote the file.
+    pub tool: Tool,
     /// Version of the format.
     pub version: u64,
     /// Number of markers.
@@ -107,7 +122,7 @@ pub struct Merged {
     pub is_estimate: bool,
 }
 
-/// Merges a profile of Firefox, compressed or not: passes its markers to `sink`, and adds to `tables` what they refer to.
+/// Merges a profile of Firefox or a trace of Chrome, compressed or not: passes its markers to `sink`, and adds to `tables` what they refer to.
 ///
 /// # Errors
 /// The input fails, is not such a profile, or has nothing of this recording.
@@ -115,12 +130,20 @@ pub fn merge_gecko(input: &mut dyn Read, tables: &mut Tables, sink: &mut dyn Fac
     if tables.recording.gecko.is_some() {
         return Err(GeckoError::Twice);
     }
-    let mut bytes = input::read_all(input, limits::INPUT)?;
+    let bytes = input::read_all(input, limits::INPUT);
+    let mut bytes = bytes.map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => GeckoError::Unknown, // not text
+        _ => error.into(),
+    })?;
     let mut merge = Merge::new(tables);
-    if let Err(error) = serde_json::from_slice::<RawProcess<'_>>(&bytes) {
+    if let Err(error) = serde_json::from_slice::<IgnoredAny>(&bytes) {
         let closed = error.is_eof().then(|| cut::closed(&bytes)).flatten();
         bytes = closed.ok_or(error)?;
         merge.merged.is_cut = true;
+    }
+    if trace::is_trace(&bytes) {
+        trace::read(&mut merge, &bytes, tables)?;
+        return merge.finish(tables, sink);
     }
     let top: RawProcess<'_> = serde_json::from_slice(&bytes)?;
     merge.merged.version = version(&top.meta())?;

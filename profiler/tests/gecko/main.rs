@@ -7,6 +7,7 @@ mod made;
 #[path = "../profile_synthetic/mod.rs"]
 mod profile_synthetic;
 mod screenshots;
+mod trace;
 
 use std::fs;
 use std::io::Write as _;
@@ -194,7 +195,7 @@ fn another_firefox_is_refused() {
         &[],
     );
     let error = merge(strange.to_string().as_bytes()).unwrap_err();
-    assert!(matches!(error, GeckoError::Other(2)), "{error}");
+    assert!(matches!(error, GeckoError::Other(_, 2)), "{error}");
 }
 
 #[test]

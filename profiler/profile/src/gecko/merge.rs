@@ -1,5 +1,7 @@
 //! The merge of one file: process by process, thread by thread.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 
@@ -8,6 +10,7 @@ use super::convert::Converter;
 use super::raw::{RawProcess, RawThread};
 use super::rows::ThreadRows;
 use super::schema::Schemas;
+use super::text::Tool;
 use super::threads::{self, Threads};
 use super::{GeckoError, Merged, counters, limits, pages};
 use fact::gecko::{GeckoCategory, GeckoTables};
@@ -38,14 +41,20 @@ const OWN: [&str; 3] = ["Idle", "Other", "User"];
 pub struct Merge {
     /// The result.
     pub merged: Merged,
-    threads: Threads,
-    gecko: GeckoTables,
-    schemas: Schemas,
+    /// The recorded threads.
+    pub threads: Threads,
+    /// What the markers refer to.
+    pub gecko: GeckoTables,
+    /// Types of payloads.
+    pub schemas: Schemas,
     /// Our numbers of categories, by name.
     categories: FxHashMap<String, u16>,
-    marks: Vec<Mark>,
-    /// Threads that have markers, with the names that Firefox gave them.
-    names: Vec<(ThreadId, Option<String>)>,
+    /// The markers.
+    pub marks: Vec<Mark>,
+    /// Names of markers of a trace.
+    pub texts: FxHashMap<String, Arc<str>>,
+    /// Threads that have markers, with the names that the browser gave them.
+    pub names: Vec<(ThreadId, Option<String>)>,
     seen_threads: usize,
     /// Bytes of pictures.
     images: usize,
@@ -59,12 +68,13 @@ impl Merge {
             threads: Threads::new(tables),
             gecko: GeckoTables {
                 // Of markers whose category does not exist.
-                categories: vec![category("Other", "grey")],
+                categories: vec![category("Other", "grey", Tool::Firefox)],
                 ..GeckoTables::default()
             },
             schemas: Schemas::default(),
             categories: FxHashMap::default(),
             marks: Vec::new(),
+            texts: FxHashMap::default(),
             names: Vec::new(),
             seen_threads: 0,
             images: 0,
@@ -157,26 +167,37 @@ impl Merge {
         let mut numbers = Vec::new();
         for raw in categories.take(limits::CATEGORIES) {
             let name = limits::short(raw["name"].as_str().unwrap_or("Other"), limits::NAME);
-            let number = self.categories.get(name).copied().unwrap_or_else(|| {
-                let number = u16::try_from(self.gecko.categories.len()).unwrap_or(0);
-                if usize::from(number) >= limits::CATEGORIES {
-                    return 0;
-                }
-                self.gecko
-                    .categories
-                    .push(category(name, raw["color"].as_str().unwrap_or_default()));
-                self.categories.insert(name.to_owned(), number);
-                number
-            });
-            numbers.push(number);
+            numbers.push(self.category(name, raw["color"].as_str().unwrap_or_default()));
         }
         numbers
+    }
+
+    /// Our number of a category.
+    pub fn category(&mut self, name: &str, color: &str) -> u16 {
+        let name = limits::short(name, limits::NAME);
+        self.categories.get(name).copied().unwrap_or_else(|| {
+            let number = u16::try_from(self.gecko.categories.len()).unwrap_or(0);
+            if usize::from(number) >= limits::CATEGORIES {
+                return 0;
+            }
+            let category = category(name, color, self.merged.tool);
+            self.gecko.categories.push(category);
+            self.categories.insert(name.to_owned(), number);
+            number
+        })
+    }
+
+    /// Before anything is read: the program that wrote the file.
+    pub fn use_tool(&mut self, tool: Tool) {
+        self.merged.tool = tool;
+        self.gecko.categories = vec![category("Other", "grey", tool)];
     }
 
     /// Passes the markers on, by time.
     pub fn finish(mut self, tables: &mut Tables, sink: &mut dyn FactSink) -> Result<Merged, GeckoError> {
         if self.marks.is_empty() {
             return Err(GeckoError::Other(
+                self.merged.tool,
                 self.merged.left.unrecorded.saturating_add(self.merged.left.outside),
             ));
         }
@@ -204,10 +225,10 @@ impl Merge {
     }
 }
 
-fn category(name: &str, color: &str) -> GeckoCategory {
+fn category(name: &str, color: &str, tool: Tool) -> GeckoCategory {
     GeckoCategory {
         name: if OWN.contains(&name) {
-            format!("{name} (Firefox)")
+            format!("{name} ({tool})")
         } else {
             name.to_owned()
         },

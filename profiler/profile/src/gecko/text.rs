@@ -5,11 +5,39 @@ use std::fmt::{Display, Formatter, Result};
 use super::{Merged, NEWEST};
 use base::plural::counted;
 
+/// The program that wrote the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tool {
+    /// Firefox's own profiler.
+    #[default]
+    Firefox,
+    /// A trace of Chrome.
+    Chrome,
+}
+
+impl Tool {
+    fn source(self) -> &'static str {
+        match self {
+            Self::Firefox => "Firefox's profiler",
+            Self::Chrome => "Chrome's trace",
+        }
+    }
+}
+
+impl Display for Tool {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        f.write_str(match self {
+            Self::Firefox => "Firefox",
+            Self::Chrome => "Chrome",
+        })
+    }
+}
+
 impl Display for Merged {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let kinds = counted(self.kinds.len() as u64, "kind");
         let (markers, threads) = (counted(self.markers, "marker"), counted(self.threads, "thread"));
-        write!(f, "Firefox's profiler: {markers} of {kinds} on {threads}")?;
+        write!(f, "{}: {markers} of {kinds} on {threads}", self.tool.source())?;
         let more = [(self.screenshots, "screenshot"), (self.counters, "counter")];
         let more = more.into_iter().filter(|(count, _)| *count > 0);
         for ((count, what), join) in more.zip([", with ", " and "]) {
@@ -31,7 +59,7 @@ impl Merged {
         let parts = self.missing();
         let left = (!parts.is_empty()).then(|| format!("left out: {}", parts.join(", ")));
         let all: Vec<String> = left.into_iter().chain(self.doubts()).collect();
-        (!all.is_empty()).then(|| format!("markers of Firefox's profiler: {}", all.join("; ")))
+        (!all.is_empty()).then(|| format!("markers of {}: {}", self.tool.source(), all.join("; ")))
     }
 
     fn missing(&self) -> Vec<String> {
@@ -47,6 +75,8 @@ impl Merged {
             ),
             (left.payloads, "payloads that are too large"),
             (left.stacks, "backtraces"),
+            (left.flows, "links between events"),
+            (left.others, "events of other kinds"),
         ];
         let parts = parts.into_iter().filter(|(count, _)| *count > 0);
         parts.map(|(count, what)| format!("{count} {what}")).collect()
@@ -55,7 +85,7 @@ impl Merged {
     fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
         if self.is_cut {
-            doubts.push("the file ends too early, so threads are missing".to_owned());
+            doubts.push("the file ends too early, so the rest is missing".to_owned());
         }
         if self.is_estimate {
             let doubt =
