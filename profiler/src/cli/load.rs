@@ -1,5 +1,5 @@
 //! `ngmi load`: opens a profile in the Firefox Profiler, and serves its symbols and sources; with `--merge` after it has put
-//! Firefox's own markers into a copy.
+//! a browser's own markers into a copy.
 
 use std::fs::File;
 use std::path::Path;
@@ -44,7 +44,7 @@ pub fn run(args: &Load) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a profile with the markers of Firefox's own profiler.
+/// Writes a profile with a browser's own markers.
 fn merge(profile: &Path, theirs: &Path, output: &Path) -> Result<()> {
     let mut output = Output::create(output)?;
     let mut source = trim::read(profile)?;
@@ -57,7 +57,7 @@ fn merge(profile: &Path, theirs: &Path, output: &Path) -> Result<()> {
     drop(source);
     let shown = theirs.display();
     let mut file = File::open(theirs)
-        .with_context(|| format!("cannot read {shown}; name the file that Firefox wrote (MOZ_PROFILER_SHUTDOWN)"))?;
+        .with_context(|| format!("cannot read {shown}; name the file that Firefox (MOZ_PROFILER_SHUTDOWN) or Chrome (--trace-startup-file) wrote"))?;
     let merged =
         merge_gecko(&mut file, &mut tables, &mut collector).with_context(|| format!("cannot merge {shown}"))?;
     tables.recording.notes.extend(merged.problems());

@@ -17,8 +17,8 @@ pub struct Load {
     /// The profile to open
     #[arg(default_value = "profile.json.gz")]
     pub profile: PathBuf,
-    /// Add the markers of this file, a profile that Firefox's own profiler wrote during the
-    /// recording
+    /// Add the markers of this file, which the browser wrote during the recording: a profile of
+    /// Firefox's own profiler, or a trace of Chrome in JSON
     #[arg(long, value_name = "FILE")]
     pub merge: Option<PathBuf>,
     /// With --merge: write the profile to this file instead of opening it
