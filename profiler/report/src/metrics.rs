@@ -213,6 +213,8 @@ pub struct Metrics {
     pub warnings: Vec<String>,
     places: BTreeMap<Place, MetricValues>,
     unknown: BTreeMap<(By, Metric), String>,
+    /// Metrics of parts between markers, by what a budget calls them.
+    pub windows: BTreeMap<String, Self>,
 }
 
 impl Metrics {
@@ -244,8 +246,11 @@ impl Metrics {
         self.places.keys()
     }
 
-    /// Number of places that match a pattern, and the sum of a metric over them.
+    /// Number of places that match a pattern, and the sum of a metric over them. A total may have the name of a window.
     pub fn sum(&self, by: By, pattern: &str, metric: Metric) -> (usize, MetricValue) {
+        if let (By::Total, Some(window)) = (by, self.windows.get(pattern)) {
+            return window.sum(by, "", metric);
+        }
         let fitting = (self.places.iter()).filter(|(place, _)| place.by() == by && place.fits(pattern));
         let (places, at_least) = fitting.fold((0, 0_u64), |(places, sum), (_, values)| {
             (places + 1, sum.saturating_add(values.get(metric)))

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use super::args::Check;
 use super::output::{print_json, print_styled, to_file_or_stdout, to_stdout};
-use super::runs;
+use super::runs::{self, Wanted};
 use crate::report::between::Between;
 use crate::report::check::budget::MAX_BYTES;
 use crate::report::check::{Allowance, Budget, github, judge, junit, text};
@@ -30,9 +30,11 @@ pub fn run(args: &Check) -> Result<ExitCode> {
     }
     let between = (args.from_marker.is_some() || args.to_marker.is_some())
         .then(|| Between::new(args.from_marker.clone(), args.to_marker.clone()));
-    let measured = runs::read(&args.inputs, between.as_ref())?;
+    let windows = budget.windows().into_iter().map(str::to_owned).collect();
+    let wanted = Wanted { between, windows };
+    let measured = runs::read(&args.inputs, &wanted)?;
     let baseline = (!args.against.is_empty())
-        .then(|| runs::read(&args.against, between.as_ref()))
+        .then(|| runs::read(&args.against, &wanted))
         .transpose()?;
     let judgement = judge(&budget, &measured, baseline.as_ref());
     if let Some(path) = &args.junit {

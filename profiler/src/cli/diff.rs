@@ -7,7 +7,8 @@ use anyhow::{Context, Result, bail};
 
 use super::args::Diff as Args;
 use super::output::{print_json, print_styled};
-use super::{runs, source};
+use super::runs::{self, Wanted};
+use super::source;
 use crate::profile::{Difference, Weights, gzip};
 use crate::record::spool::Output;
 use crate::report::diff::{Diff, text};
@@ -15,7 +16,8 @@ use crate::terminal::print_note;
 
 pub fn run(args: &Args) -> Result<ExitCode> {
     let (before, after) = sides(args)?;
-    let (a, b) = (runs::read(before, None)?, runs::read(after, None)?);
+    let whole = Wanted::default();
+    let (a, b) = (runs::read(before, &whole)?, runs::read(after, &whole)?);
     let diff = Diff::new(&a, &b);
     if let Some(profile) = &args.profile {
         write_profile(profile, before, after)?;

@@ -19,7 +19,7 @@ use nix::unistd::Pid;
 
 use super::args::Record;
 use super::output::{print_json, to_stdout};
-use super::runs::{self, MOST};
+use super::runs::{self, MOST, Wanted};
 use crate::capture::socket::link::inherited;
 use crate::record::Outcome;
 use crate::record::command::exit_code;
@@ -181,7 +181,7 @@ impl RunReporter {
             cache: outcome.cached,
             warnings: Vec::new(),
         };
-        let run = run.with(&runs::quietly(source, None)?);
+        let run = run.with(&runs::quietly(source, &Wanted::default())?);
         self.0
             .write_all(&serde_json::to_vec(&run)?)
             .context("the process that started this run has ended")

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use super::scratch::Scratch;
 use super::source::{self, Kind};
 use crate::report::between::Between;
+use crate::report::check::budget::between;
 use crate::report::metrics::{Facts, Metrics, Runs};
 use crate::report::select::Span;
 use crate::terminal::print_note;
@@ -14,13 +15,22 @@ use crate::terminal::print_note;
 /// Maximum number of recordings in a set: the statistical test is exact.
 pub const MOST: usize = 50;
 
+/// Parts of each recording between markers.
+#[derive(Debug, Default)]
+pub struct Wanted {
+    /// What is measured; `None`: everything.
+    pub between: Option<Between>,
+    /// Other parts that a budget names.
+    pub windows: Vec<String>,
+}
+
 /// The metrics of every recording, or of its part between markers; a folder means all profiles in it.
 ///
 /// # Errors
 /// A recording can't be read or lacks the markers, or a folder contains none.
-pub fn read(inputs: &[PathBuf], between: Option<&Between>) -> Result<Runs> {
+pub fn read(inputs: &[PathBuf], wanted: &Wanted) -> Result<Runs> {
     let files = files(inputs)?;
-    let all: Result<Vec<Metrics>> = files.iter().map(|file| one(file, between)).collect();
+    let all: Result<Vec<Metrics>> = files.iter().map(|file| one(file, wanted)).collect();
     Ok(Runs { all: all? })
 }
 
@@ -44,8 +54,8 @@ pub fn files(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
 }
 
 /// The metrics of a recording; prints its warnings.
-fn one(file: &Path, between: Option<&Between>) -> Result<Metrics> {
-    let metrics = quietly(file, between)?;
+fn one(file: &Path, wanted: &Wanted) -> Result<Metrics> {
+    let metrics = quietly(file, wanted)?;
     for warning in &metrics.warnings {
         print_note(format_args!("{}: {warning}", file.display()));
     }
@@ -53,10 +63,11 @@ fn one(file: &Path, between: Option<&Between>) -> Result<Metrics> {
 }
 
 /// The metrics of a recording, without printing warnings.
-pub fn quietly(file: &Path, between: Option<&Between>) -> Result<Metrics> {
+pub fn quietly(file: &Path, wanted: &Wanted) -> Result<Metrics> {
     let scratch = Scratch::of_kinds(Facts::KINDS);
     let mut facts = Facts::beyond_memory(&scratch.rows());
-    facts.between = between.cloned();
+    let windows = wanted.windows.iter().filter_map(|name| between(name));
+    facts.between = wanted.between.iter().cloned().chain(windows).collect();
     let (tables, kind) = source::read_any(file, &mut facts)?;
     if let Kind::Foreign(by) = kind {
         facts.foreign = Some(format!(
@@ -64,9 +75,17 @@ pub fn quietly(file: &Path, between: Option<&Between>) -> Result<Metrics> {
             file.display()
         ));
     }
-    let range = facts.between.as_ref().map(|between| between.range(&tables));
-    let range = range.transpose().with_context(|| file.display().to_string())?;
-    let metrics = Metrics::within(&tables, &facts, range.map(|(from, to)| Span::new(from, to)));
+    let mut spans = Vec::new();
+    for between in &facts.between {
+        let (from, to) = between.range(&tables).with_context(|| file.display().to_string())?;
+        spans.push(Span::new(from, to));
+    }
+    let (whole, windows) = spans.split_at(wanted.between.iter().count());
+    let mut metrics = Metrics::within(&tables, &facts, whole.first().copied());
+    for (name, span) in wanted.windows.iter().zip(windows) {
+        let window = Metrics::within(&tables, &facts, Some(*span));
+        metrics.windows.insert(name.clone(), window);
+    }
     scratch.was_whole()?;
     Ok(metrics)
 }

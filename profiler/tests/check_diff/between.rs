@@ -146,6 +146,27 @@ fn the_subcommand_finds_the_markers_of_each_recording() {
         (&row["measured"], &row["limit"]),
         (&(21 * 4096).into(), &(10 * 4096).into())
     );
+    // A budget can name windows of its own.
+    let window = |limit: u64, name: &str| {
+        let text = format!("[total]\nbytes_read = 409600\n[markers.\"{name}\"]\nbytes_read = {limit}\nwall_ms = 1\n");
+        std::fs::write(place.join("w.toml"), text).unwrap();
+    };
+    window(21 * 4096, "load..ready");
+    assert_eq!(check(0, &["--budget", "w.toml"]).0, "budgets: 0 over, 3 within\n");
+    window(21 * 4096 - 1, "load..re*");
+    assert!(check(1, &["--budget", "w.toml"]).0.contains("\nload..re*: bytes read "));
+    window(0, "never..");
+    assert!(
+        check(2, &["--budget", "w.toml"])
+            .1
+            .contains("`never`; there are: load, ready")
+    );
+    window(0, "load");
+    assert!(
+        check(2, &["--budget", "w.toml"])
+            .1
+            .contains("line 3: `load` needs two markers")
+    );
     let (_, error) = check(2, &[&budget[..], &["--from-marker", "lod"]].concat());
     assert!(
         error.contains("new: ") && error.contains("`lod`; there are: load, ready"),

@@ -1,16 +1,20 @@
 //! Parser for budgets, which people write in TOML. Errors name the line; docs/check.md describes the format.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::Serialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::between::Between;
 use crate::metrics::{By, Metric, Unit};
 use base::addr::ns;
 
 /// The largest budget that is read, in bytes.
 pub const MAX_BYTES: u64 = 1 << 20;
+/// Table of windows between markers.
+const MARKERS: &str = "markers";
 /// The default allowance over the baseline, in percent.
 const ALLOWED: f64 = 5.0;
 
@@ -51,7 +55,7 @@ impl Default for Allowance {
 pub struct Entry {
     /// The kind of subject: total, phase, file, section, function or thread.
     pub by: By,
-    /// Name or pattern of the subject; empty for the total.
+    /// Name or pattern of the subject; of a total empty, or `FROM..TO` between markers.
     pub name: String,
     /// The metric.
     pub metric: Metric,
@@ -98,6 +102,15 @@ impl Budget {
         }
     }
 
+    /// Names of windows between markers.
+    pub fn windows(&self) -> BTreeSet<&str> {
+        let totals = self.entries.iter().filter(|entry| entry.by == By::Total);
+        totals
+            .map(|entry| entry.name.as_str())
+            .filter(|name| !name.is_empty())
+            .collect()
+    }
+
     /// Parses a budget.
     ///
     /// # Errors
@@ -124,6 +137,14 @@ impl Budget {
             Err(parser.errors)
         }
     }
+}
+
+/// The markers of a window called `FROM..TO`, `FROM..` or `..TO`.
+pub fn between(name: &str) -> Option<Between> {
+    let (from, to) = name.split_once("..")?;
+    let pattern = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let (from, to) = (pattern(from), pattern(to));
+    (from.is_some() || to.is_some()).then(|| Between::new(from, to))
 }
 
 type Key<'i> = Spanned<std::borrow::Cow<'i, str>>;
@@ -153,9 +174,10 @@ impl Parser<'_> {
                 ("allow", _, DeValue::Table(allow)) => {
                     self.budget.allow = Some(self.allowance(allow));
                 }
+                (MARKERS, _, DeValue::Table(windows)) => self.windows(windows),
                 (_, Some(By::Total), DeValue::Table(limits)) => self.limits(By::Total, "", limits),
                 (_, Some(by), DeValue::Table(places)) => self.places(by, places),
-                (name, Some(_), _) | (name @ "allow", ..) => {
+                (name, Some(_), _) | (name @ ("allow" | MARKERS), ..) => {
                     self.wrong(
                         at,
                         format!("`{name}` is a table: write `[{name}]` and put its keys below it"),
@@ -164,9 +186,27 @@ impl Parser<'_> {
                 (name, None, _) => {
                     let known: Vec<&str> = By::ALL.into_iter().map(By::name).collect();
                     let known = known.join("], [");
-                    let what = format!("unknown table `{name}`; expected one of [{known}] or [allow]");
+                    let what = format!("unknown table `{name}`; expected one of [{known}], [{MARKERS}] or [allow]");
                     self.wrong(at, what);
                 }
+            }
+        }
+    }
+
+    /// Parses tables named `FROM..TO`, with totals between two markers.
+    fn windows(&mut self, windows: &DeTable<'_>) {
+        for (name, value) in windows {
+            match value.get_ref() {
+                DeValue::Table(limits) if between(name.get_ref()).is_some() => {
+                    self.limits(By::Total, name.get_ref(), limits);
+                }
+                _ => self.wrong(
+                    name.span().start,
+                    format!(
+                        "`{}` needs two markers: write `[{MARKERS}.\"FROM..TO\"]` above it",
+                        name.get_ref()
+                    ),
+                ),
             }
         }
     }
@@ -307,66 +347,4 @@ fn number(value: &Value<'_>) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use fact::WaitReason;
-
-    fn wrong(text: &str) -> String {
-        let errors = Budget::parse(text).unwrap_err();
-        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        lines.join("\n") + "\n"
-    }
-
-    #[test]
-    fn limits_are_in_the_unit_that_their_key_names() {
-        let text = "[allow]\npercent = 2.5\n[total]\nfaults = 100_000\nwall_ms = 1500\n\n[file.\"libxul.so\"]\ndisk_wait_ms = 0.25\n\
-                    bytes_read = { limit = 0x10, percent = 10 }\ncow_pages = { plus = 3 }\nfaults = {}\n";
-        let budget = Budget::parse(text).unwrap();
-        assert_eq!(budget.allow, Some(Allowance::of_percent(2.5)));
-        let of = |line| budget.entries.iter().find(|entry| entry.line == Some(line)).unwrap();
-        assert_eq!(
-            (of(4).metric, of(4).limit, of(4).by),
-            (Metric::Faults, Some(100_000), By::Total)
-        );
-        assert_eq!(of(5).limit, Some(1_500_000_000));
-        assert_eq!(
-            (of(8).metric, of(8).limit),
-            (Metric::Wait(WaitReason::Disk), Some(250_000))
-        );
-        assert_eq!((of(8).by, of(8).name.as_str()), (By::File, "libxul.so"));
-        assert_eq!(
-            (of(9).limit, of(9).allow),
-            (Some(16), Some(Allowance::of_percent(10.0)))
-        );
-        assert_eq!(of(10).allow, Some(Allowance { percent: 0.0, plus: 3 }));
-        assert_eq!((of(11).limit, of(11).allow), (None, None));
-        assert_eq!(budget.entries.len(), 6);
-    }
-
-    #[test]
-    fn every_error_has_its_line() {
-        let errors = wrong(
-            "[total]\nfault = 3\nfaults = -1\n[files.x]\n[file.x]\nwall_ms = 1\ncpu_ms = \"2\"\n[thread]\nfaults = 1\n",
-        );
-        for part in [
-            "line 2: unknown metric `fault`; expected one of wall_ms, cpu_ms, faults,",
-            "line 3: `faults` must be a whole number, 0 or more",
-            "line 4: unknown table `files`; expected one of [total], [phase], [file], [section], [function], [thread] or [allow]",
-            "line 6: `wall_ms` is not available by file; move it below [total]",
-            "line 7: `cpu_ms` must be a number of milliseconds, 0 or more",
-            "line 9: `faults` needs the name of a thread: write `[thread.\"NAME\"]`",
-        ] {
-            assert!(errors.contains(part), "{part}: {errors}");
-        }
-        assert!(wrong("").contains("limits nothing") && wrong("[total\n").contains("line 1"));
-        assert!(wrong("total = 3").contains("write `[total]`"));
-        for bad in ["nan", "inf", "-0.5", "1e300", "true"] {
-            assert!(wrong(&format!("[total]\ncpu_ms = {bad}")).contains("line 2"), "{bad}");
-        }
-        assert!(
-            wrong("[allow]\npercent = -1\n[total]\nfaults = { limit = 1, more = 2 }")
-                .contains("line 4: unknown key `more`")
-        );
-        assert!(wrong("[total]\nfaults = 1\nfaults = 2").contains("line 3"));
-    }
-}
+mod tests;

@@ -104,7 +104,8 @@ impl Row {
     pub fn what(&self) -> String {
         let metric = self.metric.words();
         match self.by {
-            By::Total => metric,
+            By::Total if self.name.is_empty() => metric,
+            By::Total => format!("{}: {metric}", self.name),
             by => format!("{} {}: {metric}", by.name(), self.name),
         }
     }

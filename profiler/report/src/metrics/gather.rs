@@ -118,7 +118,7 @@ pub struct Facts {
     /// Set for a profile of another program, which contains only samples: the reason why other metrics are unknown.
     pub foreign: Option<String>,
     /// Finds the markers between which metrics are wanted.
-    pub between: Option<Between>,
+    pub between: Vec<Between>,
 }
 
 impl Facts {
@@ -158,7 +158,7 @@ impl FactSink for Facts {
 
     fn mark(&mut self, tables: &Tables, mark: &Mark) {
         self.faults.mark(tables, mark);
-        if let Some(between) = &mut self.between {
+        for between in &mut self.between {
             between.mark(tables, mark);
         }
     }

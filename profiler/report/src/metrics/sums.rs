@@ -98,6 +98,7 @@ impl Metrics {
             warnings,
             places: views.named(&sums),
             unknown: unknown(tables, facts, span.is_some()),
+            windows: BTreeMap::new(),
         }
     }
 }
