@@ -234,7 +234,7 @@ fn foreign_profiles_are_rejected_by_name() {
 fn the_lint_finds_what_is_broken() {
     let json = String::from_utf8(everything().json()).unwrap();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
-    let broken: [(&str, serde_json::Value, &str); 14] = [
+    let broken: [(&str, serde_json::Value, &str); 16] = [
         ("/ngmi/labels", 999_999.into(), "beyond the stack table"),
         ("/threads/0/samples/weightType", "ms".into(), "weightType \"ms\""),
         ("/threads/0/samples/weight", serde_json::Value::Null, "has no weights"),
@@ -275,6 +275,12 @@ fn the_lint_finds_what_is_broken() {
             "x".into(),
             "PageFaultDisk.disk: not a number",
         ),
+        (
+            "/threads/0/markers/data/2/flow",
+            999_999.into(),
+            "PageFaultDisk.flow: refers to a row that stringArray does not have",
+        ),
+        ("/threads/0/markers/data/2/flow", 0.into(), "a flow has only one marker"),
         ("/libs/0/breakpadId", "xyz".into(), "breakpadId can't be parsed"),
         ("/meta/preprocessedProfileVersion", 55.into(), "format version 55"),
     ];

@@ -1,6 +1,8 @@
 //! The profile contains the tables' data, in the front end's terms.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
+#[path = "profile_write/flows.rs"]
+mod flows;
 #[path = "profile_write/io.rs"]
 mod io;
 mod profile_synthetic;

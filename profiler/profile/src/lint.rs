@@ -1,6 +1,7 @@
 //! Checks properties that the front end relies on but mostly does not check: it shows a blank page
 //! without a message.
 
+mod flows;
 mod markers;
 mod problems;
 mod tables;
@@ -10,6 +11,7 @@ use std::io::Read;
 use debugid::DebugId;
 use serde::Deserialize;
 
+use self::flows::Flows;
 use self::problems::{Missing, Problems};
 use crate::format::{FORMAT_VERSION, Index, RawCounter, RawMeta, RawProfile, RawSamples, RawThread};
 use crate::input;
@@ -67,9 +69,11 @@ fn lint_bytes(bytes: &[u8], problems: &mut Problems) {
     for counter in &profile.counters {
         lint_counter(counter, profile.threads.len(), problems);
     }
+    let mut flows = Flows::default();
     for (thread, index) in profile.threads.iter().zip(0..) {
-        lint_thread(thread, index, &profile, problems);
+        lint_thread((thread, index), &profile, &mut flows, problems);
     }
+    flows.check(problems);
 }
 
 fn lint_meta(meta: &RawMeta, threads: usize, problems: &mut Problems) {
@@ -132,7 +136,12 @@ fn lint_deltas(place: &str, deltas: &[f64], problems: &mut Problems) {
     );
 }
 
-fn lint_thread(thread: &RawThread<'_>, index: usize, profile: &RawProfile<'_>, problems: &mut Problems) {
+fn lint_thread(
+    (thread, index): (&RawThread<'_>, usize),
+    profile: &RawProfile<'_>,
+    flows: &mut Flows,
+    problems: &mut Problems,
+) {
     let name: String = thread.name.chars().take(30).collect();
     let place = format!("thread {index} {name:?}");
     lint_samples(
@@ -150,7 +159,12 @@ fn lint_thread(thread: &RawThread<'_>, index: usize, profile: &RawProfile<'_>, p
     if thread.samples.weight.iter().flatten().any(is_wrong) {
         problems.add(&format!("{place}: samples"), &"a weight is negative");
     }
-    markers::markers(&format!("{place}: markers"), &thread.markers, profile, problems);
+    markers::markers(
+        &format!("{place}: markers"),
+        &thread.markers,
+        (profile, flows),
+        problems,
+    );
 }
 
 fn lint_samples(place: &str, samples: &RawSamples, stacks: usize, problems: &mut Problems) {

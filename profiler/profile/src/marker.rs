@@ -6,6 +6,7 @@ pub(crate) mod request;
 pub(crate) mod schema;
 pub(crate) mod shell;
 pub(crate) mod wait;
+pub(crate) mod wakeup;
 pub(crate) mod words;
 
 use std::borrow::Cow;
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 /// Name of Firefox's markers with a picture of a window, and type of their payloads.
 pub const SCREENSHOT: &str = "CompositorScreenshot";
 /// The types of payloads that ngmi writes.
-pub const OWN_TYPES: [&str; 12] = [
+pub const OWN_TYPES: [&str; 13] = [
     "ProcessStart",
     "Exec",
     "ProcessExit",
@@ -26,6 +27,7 @@ pub const OWN_TYPES: [&str; 12] = [
     wait::WAIT,
     wait::IDLE,
     wait::FILE_IO,
+    wakeup::WAKEUP,
     request::DISK_REQUEST,
     request::REQUEST,
 ];

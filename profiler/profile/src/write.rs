@@ -4,6 +4,7 @@ mod companion;
 mod counter;
 mod device;
 mod difference;
+mod flows;
 mod info;
 mod libs;
 mod markers;
@@ -199,6 +200,7 @@ impl Serialize for Track<'_> {
                     shared: whole.shared,
                     labels: whole.labels,
                     names: whole.operations,
+                    flows: &whole.names.flows,
                     times: (whole.zero, whole.end),
                 };
                 thread.serialize(serializer)

@@ -2,12 +2,18 @@
 
 use serde_json::{Map, Value};
 
+use super::flows::Flows;
 use super::problems::{Missing, Problems};
 use crate::format::{Index, RawMarkers, RawProfile, RawSchema};
 use crate::marker::{OWN_TYPES, PHASE_INSTANT, PHASE_INTERVAL, SCREENSHOT};
 
-/// Checks the markers of one thread.
-pub fn markers(place: &str, markers: &RawMarkers<'_>, profile: &RawProfile<'_>, problems: &mut Problems) {
+/// Checks the markers of one thread, and counts those of flows.
+pub fn markers(
+    place: &str,
+    markers: &RawMarkers<'_>,
+    (profile, flows): (&RawProfile<'_>, &mut Flows),
+    problems: &mut Problems,
+) {
     let columns = [
         ("category", markers.category.len()),
         ("data", markers.data.len()),
@@ -35,7 +41,10 @@ pub fn markers(place: &str, markers: &RawMarkers<'_>, profile: &RawProfile<'_>, 
     }
     for data in &markers.data {
         match serde_json::from_str::<Option<Map<String, Value>>>(data.get()) {
-            Ok(Some(data)) => payload(place, &data, profile, problems),
+            Ok(Some(data)) => {
+                flows.add(&data);
+                payload(place, &data, profile, problems);
+            }
             Ok(None) => {}
             Err(error) => problems.add(place, &error),
         }
@@ -77,7 +86,7 @@ fn fields(
         // What Firefox writes has scalars and objects where the front end shows text.
         let is_own = OWN_TYPES.contains(&&*schema.name);
         match field.format.as_str().unwrap_or_default() {
-            "unique-string" => {
+            "unique-string" | "flow-id" | "terminating-flow-id" => {
                 let strings = ("stringArray", profile.shared.string_array.len());
                 problems.references(&place, &[value.as_i64()], Missing::Never, strings);
             }

@@ -79,6 +79,9 @@ pub struct FaultPayload {
     /// Why it waited.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// Index of its flow's id.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<u32>,
     /// Colour in the front end.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     color: Option<&'static str>,

@@ -112,6 +112,9 @@ pub struct RequestPayload {
     requeues: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     remarks: Option<String>,
+    /// Index of its flow's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow: Option<u32>,
 }
 
 impl RequestPayload {
@@ -152,6 +155,7 @@ impl RequestPayload {
             parts: (request.bios.len() > 1).then_some(request.bios.len()),
             requeues: (request.requeues > 0).then_some(request.requeues),
             remarks: remarks(request, bio),
+            flow: None,
         }
     }
 }

@@ -6,9 +6,13 @@ pub(crate) mod wait;
 use fxprof_processed_profile::{
     MarkerFieldFlags, MarkerFieldFormat, MarkerLocations, Profile, RuntimeSchemaMarkerField, RuntimeSchemaMarkerSchema,
 };
+use serde_json::Value;
 
 /// Key, label and format of a field.
 pub type Field = (&'static str, &'static str, MarkerFieldFormat);
+
+/// The id that the markers of a chain of events share; [`complete`] corrects its format.
+pub const FLOW: Field = ("flow", "Flow", MarkerFieldFormat::String);
 
 /// Marker labels in the chart and in the table; the tooltip shows the marker's name before the
 /// latter.
@@ -42,4 +46,13 @@ pub fn add(
         fields: fields.into_iter().map(field).collect(),
         graphs: Vec::new(),
     });
+}
+
+/// Adds what the library's schema cannot express: flows, and the colour of faults that waited.
+pub fn complete(schema: &mut Value) {
+    fault::complete(schema);
+    let fields = schema.get_mut("fields").and_then(Value::as_array_mut);
+    for field in fields.into_iter().flatten().filter(|field| field["key"] == FLOW.0) {
+        field["format"] = "flow-id".into();
+    }
 }

@@ -56,6 +56,11 @@ impl WaitMarker {
         }
     }
 
+    /// Whether it is the wait itself, not a part of it.
+    pub fn is_whole(self) -> bool {
+        self != Self::Queued
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Wait | Self::Queued => WAIT,
@@ -136,6 +141,9 @@ pub struct WaitPayload<'a> {
     why: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     remarks: Option<String>,
+    /// Index of its flow's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow: Option<u32>,
 }
 
 impl<'a> WaitPayload<'a> {
@@ -164,6 +172,7 @@ impl<'a> WaitPayload<'a> {
             waker_functions: waker.and_then(|waker| words::functions(tables, waker.stack)),
             why: causes.of_wait(wait.thread, wait.start),
             remarks: remarks(wait, shown),
+            flow: None,
         }
     }
 }

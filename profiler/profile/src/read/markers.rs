@@ -6,7 +6,7 @@ use crate::format::RawMarkers;
 use crate::gecko::payload as gecko;
 use crate::marker::fault::{self, FaultPayload, Placed, ReadPayload};
 use crate::marker::mark::Payload;
-use crate::marker::{AnyData, PHASE_INSTANT, PHASE_INTERVAL, request, wait};
+use crate::marker::{AnyData, PHASE_INSTANT, PHASE_INTERVAL, request, wait, wakeup};
 use crate::units::advance;
 use fact::{FaultFact, Mark, MarkKind, PagesReadFact, ThreadId};
 
@@ -79,7 +79,7 @@ pub fn marked(
             fault::FAULT | fault::DISK_FAULT => marked.faults.push(fault(data, placed, to)?),
             fault::READ => marked.reads.push(read(data, placed, to)?),
             // Markers for display only; the facts are in the section.
-            wait::WAIT | wait::IDLE | wait::FILE_IO | request::DISK_REQUEST => {}
+            wait::WAIT | wait::IDLE | wait::FILE_IO | wakeup::WAKEUP | request::DISK_REQUEST => {}
             _ => {
                 let payload: Payload<'_> = serde_json::from_str(data)?;
                 let kind = payload.into_kind().ok_or(ReadError::Damaged("marker's command line"))?;

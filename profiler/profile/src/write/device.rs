@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use serde::{Serialize, Serializer, ser::SerializeMap, ser::SerializeStruct};
 use serde_json::{Map, Value, json};
 
+use super::flows::Flows;
 use super::skeleton::ThreadRow;
 use super::track::{Item, Samples, TrackRow, Weight, lay_out};
 use crate::error::WriteError;
@@ -109,6 +110,8 @@ pub struct DeviceThread<'a> {
     pub labels: &'a Labels,
     /// Names of request markers.
     pub names: &'a OperationNames,
+    /// Which markers belong together.
+    pub flows: &'a Flows<'a>,
     /// Start and end of the profile.
     pub times: (Timestamp, Timestamp),
 }
@@ -186,11 +189,15 @@ struct Data {
 
 impl Markers<'_, '_> {
     fn data(&self, request: &RequestFact) -> Data {
-        let DeviceThread { tables, shared, .. } = self.thread;
+        let DeviceThread {
+            tables, shared, flows, ..
+        } = self.thread;
         let stack = request.bios.first().and_then(|bio| bio.stack);
         let stack = shared.stack_row(stack);
+        let mut payload = RequestPayload::of_device(request, tables);
+        payload.flow = flows.of_request(request);
         Data {
-            payload: RequestPayload::of_device(request, tables),
+            payload,
             cause: stack.map(|stack| CauseStack { stack }),
         }
     }

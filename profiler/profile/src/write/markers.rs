@@ -1,4 +1,4 @@
-//! A thread's `markers` table: marks, page faults, reads, waits and requests merged by start time.
+//! A thread's `markers` table: marks, page faults, reads, waits, wake-ups and requests merged by start time.
 
 use std::borrow::Cow;
 
@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use serde_json::value::RawValue;
 
+use super::flows::Flows;
 use crate::error::WriteError;
 use crate::gecko::payload as gecko;
 use crate::marker::fault::names::FaultNames;
@@ -13,6 +14,7 @@ use crate::marker::fault::{self, FaultPayload, ReadPayload};
 use crate::marker::mark::{self, Payload};
 use crate::marker::request::{self, RequestPart, RequestPayload};
 use crate::marker::wait::{self, WaitMarker, WaitPayload};
+use crate::marker::wakeup::{self, WakeupPayload};
 use crate::marker::words::Causes;
 use crate::marker::{CauseStack, PHASE_INSTANT, PHASE_INTERVAL};
 use crate::shared::Shared;
@@ -23,6 +25,7 @@ use base::addr::Timestamp;
 use fact::reduce::budget::{Collected, ThreadFacts};
 use fact::reduce::packed::PackedRef;
 use fact::request::Operation;
+use fact::wait::WakerFact;
 use fact::{Mark, MarkKind, PagesReadFact, Tables, ThreadId, WaitFact};
 
 /// Names of all markers, as indices into the string array.
@@ -38,6 +41,11 @@ pub struct MarkerNames<'a> {
     disk: [u32; Operation::ALL.len()],
     causes: Causes<'a>,
     parts: FxHashMap<ThreadId, Vec<RequestPart<'a>>>,
+    wakeup: u32,
+    /// Names of threads that were woken.
+    woken: FxHashMap<ThreadId, u32>,
+    /// Which markers belong together.
+    pub flows: Flows<'a>,
 }
 
 /// Indices into the string array.
@@ -72,6 +80,12 @@ impl<'a> MarkerNames<'a> {
         for (slot, operation) in disk.iter_mut().zip(Operation::ALL) {
             *slot = shared.string(Cow::Borrowed(request::disk_name(operation)))?;
         }
+        let flows = Flows::new(collected, shared)?;
+        let mut woken = FxHashMap::default();
+        for wait in flows.wakeups() {
+            let name = shared.string(Cow::Owned(wakeup::woken(tables, wait)))?;
+            woken.insert(wait.thread, name);
+        }
         Ok(Self {
             tables,
             marks,
@@ -83,6 +97,9 @@ impl<'a> MarkerNames<'a> {
             disk,
             causes: Causes::new(tables, &collected.causes),
             parts: request::by_thread(&collected.requests),
+            wakeup: shared.string(Cow::Borrowed("Wakeup"))?,
+            woken,
+            flows,
         })
     }
 
@@ -118,6 +135,8 @@ enum Row<'a> {
     Wait(&'a WaitFact, WaitMarker),
     /// A block request of the thread.
     Disk(&'a RequestPart<'a>),
+    /// The end of another thread's wait, and the thread's stack.
+    Wakeup(&'a WaitFact, &'a WakerFact),
 }
 
 impl Row<'_> {
@@ -128,6 +147,7 @@ impl Row<'_> {
             Self::Read(read) => read.time,
             Self::Wait(wait, shown) => shown.start(wait),
             Self::Disk(part) => part.start(),
+            Self::Wakeup(_, waker) => waker.time,
         }
     }
 
@@ -135,7 +155,7 @@ impl Row<'_> {
         match self {
             Self::Mark(mark, _) => mark.end,
             Self::Fault(fault) => fault::end(&fault.fact()),
-            Self::Read(_) => None,
+            Self::Read(_) | Self::Wakeup(..) => None,
             Self::Wait(wait, _) => Some(wait.end),
             Self::Disk(part) => Some(part.request.end),
         }
@@ -148,7 +168,7 @@ impl Row<'_> {
             return gecko::category(mark);
         }
         let category = match self {
-            Self::Mark(..) => Category::Other,
+            Self::Mark(..) | Self::Wakeup(..) => Category::Other,
             Self::Fault(fault) if fault.fact().waited() => Category::DiskFault,
             Self::Fault(_) => Category::Fault,
             Self::Read(_) => Category::Read,
@@ -165,6 +185,7 @@ impl Row<'_> {
             Self::Read(_) => names.faults.read,
             Self::Wait(_, shown) => names.of_wait(*shown),
             Self::Disk(part) => names.of_request(part.request.operation),
+            Self::Wakeup(..) => names.wakeup,
         }
     }
 }
@@ -189,7 +210,10 @@ impl<'a> Markers<'a> {
         let waits = facts.waits.iter();
         let waits = waits.flat_map(|wait| wait::shown(wait).map(move |shown| Row::Wait(wait, shown)));
         let disk = names.parts.get(&id).into_iter().flatten().map(Row::Disk);
-        let mut rows: Vec<Row<'a>> = marks.chain(faults).chain(reads).chain(waits).chain(disk).collect();
+        let wakeups = names.flows.ended_by(id);
+        let wakeups = wakeups.filter_map(|wait| Some(Row::Wakeup(wait, wakeup::waker(wait)?.1)));
+        let rows = marks.chain(faults).chain(reads).chain(waits).chain(disk);
+        let mut rows: Vec<Row<'a>> = rows.chain(wakeups).collect();
         rows.sort_by_key(Row::start);
         Self {
             rows,
@@ -202,7 +226,9 @@ impl<'a> Markers<'a> {
 
 impl Markers<'_> {
     fn data<'m>(&self, row: &Row<'m>) -> Data<'m> {
-        let MarkerNames { tables, causes, .. } = self.names;
+        let MarkerNames {
+            tables, causes, flows, ..
+        } = self.names;
         let (payload, stack) = match row {
             Row::Mark(mark, strings) => match &mark.kind {
                 MarkKind::Gecko(mark) => return Data::Gecko(gecko::payload(mark, strings.image, self.zero)),
@@ -212,16 +238,24 @@ impl Markers<'_> {
                 let fault = fault.fact();
                 let mut payload = FaultPayload::new(&fault, &self.names.faults);
                 payload.why = causes.of_fault(&fault);
+                payload.flow = flows.of_fault(&fault);
                 (AnyPayload::Fault(Box::new(payload)), fault.stack)
             }
             Row::Read(read) => (AnyPayload::Read(ReadPayload::new(read, &self.names.faults)), None),
             Row::Wait(wait, shown) => {
-                let payload = WaitPayload::new(wait, *shown, tables, causes);
+                let mut payload = WaitPayload::new(wait, *shown, tables, causes);
+                payload.flow = flows.of_wait(wait).filter(|_| shown.is_whole());
                 (AnyPayload::Wait(Box::new(payload)), wait.stack)
             }
             Row::Disk(part) => {
-                let payload = RequestPayload::of_thread(part, tables);
+                let mut payload = RequestPayload::of_thread(part, tables);
+                payload.flow = flows.of_request(part.request);
                 (AnyPayload::Disk(Box::new(payload)), part.first.stack)
+            }
+            Row::Wakeup(wait, waker) => {
+                let woken = self.names.woken.get(&wait.thread).copied().unwrap_or_default();
+                let payload = WakeupPayload::new(wait, woken, flows.of_wait(wait));
+                (AnyPayload::Wakeup(payload), waker.stack)
             }
         };
         let stack = self.shared.stack_row(stack);
@@ -240,6 +274,7 @@ enum AnyPayload<'a> {
     Read(ReadPayload),
     Wait(Box<WaitPayload<'a>>),
     Disk(Box<RequestPayload>),
+    Wakeup(WakeupPayload),
 }
 
 #[derive(Serialize)]

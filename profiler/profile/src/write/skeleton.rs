@@ -106,7 +106,7 @@ pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Times
         .into_iter()
         .flatten()
     {
-        schema::fault::complete(schema);
+        schema::complete(schema);
     }
     gecko::describe(&mut meta, tables);
     meta.insert("extra".into(), info::sections(tables, collected));

@@ -3,7 +3,7 @@
 use fxprof_processed_profile::{MarkerFieldFormat, MarkerLocations, Profile};
 use serde_json::Value;
 
-use super::{Field, Labels};
+use super::{FLOW, Field, Labels};
 use crate::marker::fault::{DISK_FAULT, FAULT, READ};
 
 /// Label in the marker chart.
@@ -77,6 +77,7 @@ fn fault_fields() -> Vec<Field> {
         ("around", "Other pages mapped", Integer),
         ("remarks", "Remarks", Name),
         ("why", "Why", SanitizedString),
+        FLOW,
     ]
 }
 

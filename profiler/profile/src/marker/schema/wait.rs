@@ -1,10 +1,11 @@
-//! Marker schemas of waits and block requests.
+//! Marker schemas of waits, wake-ups and block requests.
 
 use fxprof_processed_profile::{MarkerFieldFormat, MarkerLocations, Profile};
 
-use super::{Field, Labels};
+use super::{FLOW, Field, Labels};
 use crate::marker::request::{DISK_REQUEST, REQUEST};
 use crate::marker::wait::{FILE_IO, IDLE, WAIT};
+use crate::marker::wakeup::WAKEUP;
 
 /// Registers the payload types.
 pub fn add_to(profile: &mut Profile) {
@@ -45,6 +46,13 @@ pub fn add_to(profile: &mut Profile) {
         "({marker.data.source}) {marker.data.operation} — {marker.data.filename}",
         file_fields.into_iter().chain(wait_fields()).collect(),
     );
+    add(
+        WAKEUP,
+        "The thread ended another one's wait of a millisecond or more.",
+        both,
+        "{marker.data.woken} {marker.data.reason}",
+        wakeup_fields(),
+    );
     let request = "{marker.data.device} {marker.data.size} {marker.data.place}";
     add(
         DISK_REQUEST,
@@ -76,6 +84,17 @@ fn wait_fields() -> Vec<Field> {
         ("wakerFunctions", "In", Text),
         ("why", "Why", Text),
         ("remarks", "Remarks", Text),
+        FLOW,
+    ]
+}
+
+fn wakeup_fields() -> Vec<Field> {
+    use MarkerFieldFormat::{Duration, SanitizedString, String as Name};
+    vec![
+        ("woken", "Woke", Name),
+        ("reason", "From waiting for", SanitizedString),
+        ("off", "Which had not run for", Duration),
+        FLOW,
     ]
 }
 
@@ -100,5 +119,6 @@ fn request_fields() -> Vec<Field> {
         ("parts", "Bios", Integer),
         ("requeues", "Requeues", Integer),
         ("remarks", "Remarks", Text),
+        FLOW,
     ]
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::super::flows;
 use super::{complete_stacks, entry, ms};
 use crate::marker::words;
 use base::plural::counted;
@@ -56,6 +57,10 @@ fn waits(recording: &Recording, collected: &Collected) -> Vec<Value> {
             let time = Duration::from_nanos(off);
             entries.push(entry(&label, "string", format!("{waits} in {time:.1?}")));
         }
+    }
+    let left_out = flows::left_out(collected);
+    if left_out > 0 {
+        entries.push(entry("Wake-ups without markers", "integer", left_out));
     }
     entries
 }
