@@ -2,6 +2,7 @@
 
 pub(crate) mod fault;
 pub(crate) mod mark;
+pub(crate) mod peak;
 pub(crate) mod request;
 pub(crate) mod schema;
 pub(crate) mod shell;
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 /// Name of Firefox's markers with a picture of a window, and type of their payloads.
 pub const SCREENSHOT: &str = "CompositorScreenshot";
 /// The types of payloads that ngmi writes.
-pub const OWN_TYPES: [&str; 13] = [
+pub const OWN_TYPES: [&str; 15] = [
     "ProcessStart",
     "Exec",
     "ProcessExit",
@@ -28,6 +29,8 @@ pub const OWN_TYPES: [&str; 13] = [
     wait::IDLE,
     wait::FILE_IO,
     wakeup::WAKEUP,
+    peak::LATENCY,
+    peak::DEPTH,
     request::DISK_REQUEST,
     request::REQUEST,
 ];

@@ -8,6 +8,7 @@ mod flows;
 mod info;
 mod libs;
 mod markers;
+mod peaks;
 mod sample;
 mod skeleton;
 mod timeline;
@@ -200,7 +201,7 @@ impl Serialize for Track<'_> {
                     shared: whole.shared,
                     labels: whole.labels,
                     names: whole.operations,
-                    flows: &whole.names.flows,
+                    marker_names: whole.names,
                     times: (whole.zero, whole.end),
                 };
                 thread.serialize(serializer)
@@ -212,6 +213,7 @@ impl Serialize for Track<'_> {
                     tables: whole.tables,
                     collected: whole.collected,
                     shared: whole.shared,
+                    names: whole.names,
                     times: (whole.zero, whole.end),
                 };
                 thread.serialize(serializer)

@@ -49,8 +49,10 @@ fn a_request_and_all_that_it_held_up_are_one_flow() {
     let expected = [
         marker("100", "DiskRead", 10.0),
         marker("100", "PageFault", 10.0),
+        marker("100-faults-time", "fault latency", 10.0),
         marker("254:0", "read", 10.0),
         marker("100", "Wait", 11.0),
+        marker("100-faults-time", "fault latency", 12.0),
         marker("101", "PageFault", 12.0),
         // For a lock that thread 100 held during its fault, and released at 39 ms.
         marker("101", "Wait", 30.0),
@@ -181,5 +183,5 @@ fn a_flow_ends_with_its_facts() {
     let flows = flows(&profile);
     let markers = flows["ngmi-00000001"].iter();
     assert!(markers.clone().all(|(_, name, _)| name != "read" && name != "DiskRead"));
-    assert_eq!(markers.count(), 5);
+    assert_eq!(markers.count(), 7);
 }

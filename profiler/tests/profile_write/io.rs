@@ -162,7 +162,7 @@ fn a_device_is_a_track_with_requests_and_submitters() {
         (&device["name"], &device["processName"]),
         (&"vda".into(), &"Block device vda".into())
     );
-    assert_eq!(device["markers"]["length"], 2);
+    assert_eq!(device["markers"]["length"], 4, "two requests and their queue's depth");
     assert_eq!(
         (&device["markers"]["startTime"][0], &device["markers"]["endTime"][0]),
         (&10.0.into(), &13.0.into())

@@ -1,10 +1,12 @@
 //! Marker schemas, which describe payload types to the front end.
 
 pub(crate) mod fault;
+pub(crate) mod peak;
 pub(crate) mod wait;
 
 use fxprof_processed_profile::{
-    MarkerFieldFlags, MarkerFieldFormat, MarkerLocations, Profile, RuntimeSchemaMarkerField, RuntimeSchemaMarkerSchema,
+    MarkerFieldFlags, MarkerFieldFormat, MarkerLocations, Profile, RuntimeSchemaMarkerField, RuntimeSchemaMarkerGraph,
+    RuntimeSchemaMarkerSchema,
 };
 use serde_json::Value;
 
@@ -25,10 +27,22 @@ pub struct Labels<'a> {
 /// Builds the schema of a payload type.
 pub fn add(
     profile: &mut Profile,
+    words: (&str, &str),
+    locations: MarkerLocations,
+    labels: Labels<'_>,
+    fields: impl IntoIterator<Item = Field>,
+) {
+    add_with_graph(profile, words, locations, labels, fields, Vec::new());
+}
+
+/// The same, for a type that is also drawn as a graph.
+pub fn add_with_graph(
+    profile: &mut Profile,
     (name, description): (&str, &str),
     locations: MarkerLocations,
     labels: Labels<'_>,
     fields: impl IntoIterator<Item = Field>,
+    graphs: Vec<RuntimeSchemaMarkerGraph>,
 ) {
     let field = |(key, label, format): Field| RuntimeSchemaMarkerField {
         key: key.into(),
@@ -44,7 +58,7 @@ pub fn add(
         tooltip_label: Some(format!("{{marker.name}} {}", labels.table)),
         table_label: Some(labels.table.into()),
         fields: fields.into_iter().map(field).collect(),
-        graphs: Vec::new(),
+        graphs,
     });
 }
 

@@ -1,16 +1,23 @@
 //! Companion tracks: the page faults of a process as samples of a synthetic thread, so call tree,
 //! flame graph and inverted tree show what causes them, weighted by their time and by the bytes
-//! that they read.
+//! that they read. The track by time also has the slowest faults as markers.
 
-use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde::{Serialize, Serializer, ser::SerializeMap, ser::SerializeStruct};
 use serde_json::{Map, Value, json};
 
+use super::markers::MarkerNames;
+use super::peaks::{self, Peak};
 use super::skeleton::ThreadRow;
 use super::track::{Item, Samples, TrackRow, Weight, lay_out};
-use crate::marker::fault;
+use crate::marker::peak::LatencyPayload;
+use crate::marker::{PHASE_INTERVAL, fault};
 use crate::shared::Shared;
+use crate::shared::categories::Category;
+use crate::shared::columns::{Column, Repeat, Seq};
+use crate::units::ms;
 use base::addr::{Timestamp, ns};
 use fact::reduce::budget::{Collected, FoldedStack};
+use fact::reduce::packed::PackedRef;
 use fact::{FaultFact, ProcessId, Tables};
 
 impl Weight {
@@ -113,17 +120,14 @@ pub struct CompanionThread<'a> {
     pub collected: &'a Collected,
     /// The tables with the stacks.
     pub shared: &'a Shared<'a>,
+    /// Names and flows of markers.
+    pub names: &'a MarkerNames<'a>,
     /// Start and end of the profile.
     pub times: (Timestamp, Timestamp),
 }
 
 impl Serialize for CompanionThread<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let none: [(); 0] = [];
-        let markers = json!({
-            "length": 0, "category": none, "data": none, "name": none,
-            "startTime": none, "endTime": none, "phase": none,
-        });
         let mut thread = serializer.serialize_map(None)?;
         for (key, value) in self.row.fields() {
             thread.serialize_entry(&key, &value)?;
@@ -135,19 +139,39 @@ impl Serialize for CompanionThread<'_> {
             zero: self.times.0,
         };
         thread.serialize_entry("samples", &samples)?;
-        thread.serialize_entry("markers", &markers)?;
+        thread.serialize_entry("markers", &self.markers())?;
         thread.serialize_entry("ngmiCompanion", &json!({"process": self.companion.process}))?;
         thread.end()
     }
 }
 
 impl CompanionThread<'_> {
+    fn faults(&self) -> impl Iterator<Item = PackedRef<'_>> {
+        let threads = self.tables.threads.iter().zip(&self.collected.threads);
+        let of_process = threads.filter(|(thread, _)| thread.process == self.companion.process);
+        of_process.flat_map(|(_, facts)| facts.faults.refs())
+    }
+
+    /// The slowest faults, if one of them waited for a disk: the others take no visible time.
+    fn markers(&self) -> Markers<'_> {
+        let rate = self.collected.faults.rates.of(self.companion.process);
+        let has_waited = rate.is_some_and(|rate| rate.steps.values().any(|(_, waited)| *waited > 0));
+        let is_shown = self.companion.weight == Weight::Time && has_waited;
+        let faults = self.faults().filter(|_| is_shown).map(|fault| Peak {
+            time: fault.start(),
+            value: ns(fault.fact().time()),
+            fact: fault,
+        });
+        Markers {
+            rows: peaks::greatest(faults, self.times),
+            thread: self,
+        }
+    }
+
     fn rows(&self) -> Vec<TrackRow> {
         let row = |stack| self.shared.stack_row(stack);
         let Companion { process, weight, .. } = *self.companion;
-        let threads = self.tables.threads.iter().zip(&self.collected.threads);
-        let faults = threads.filter(|(thread, _)| thread.process == process);
-        let faults = faults.flat_map(|(_, facts)| facts.faults.iter()).map(|fault| Item {
+        let faults = self.faults().map(|fault| fault.fact()).map(|fault| Item {
             start: fault.start,
             end: fault::end(&fault).unwrap_or(fault.start),
             stack: row(fault.stack),
@@ -165,5 +189,34 @@ impl CompanionThread<'_> {
             weight: weight.of_folded(folded),
         });
         lay_out(faults.chain(folded).collect(), self.times)
+    }
+}
+
+/// The `markers` table: starts ascending.
+struct Markers<'a> {
+    rows: Vec<Peak<PackedRef<'a>>>,
+    thread: &'a CompanionThread<'a>,
+}
+
+impl Serialize for Markers<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let CompanionThread {
+            tables, names, times, ..
+        } = *self.thread;
+        let rows = self.rows.as_slice();
+        let data = |peak: &Peak<PackedRef<'_>>| {
+            let fault = peak.fact.fact();
+            LatencyPayload::new(&fault, tables, names.flows.of_fault(&fault))
+        };
+        let end = |peak: &Peak<PackedRef<'_>>| fault::end(&peak.fact.fact()).unwrap_or(peak.time);
+        let mut table = serializer.serialize_struct("markers", 7)?;
+        table.serialize_field("length", &rows.len())?;
+        table.serialize_field("category", &Repeat(Category::Fault as u8, rows.len()))?;
+        table.serialize_field("data", &Seq(rows.iter().map(data)))?;
+        table.serialize_field("name", &Repeat(names.peaks[0], rows.len()))?;
+        table.serialize_field("startTime", &Column(rows, |peak: &Peak<_>| ms(peak.time, times.0)))?;
+        table.serialize_field("endTime", &Column(rows, |peak: &Peak<_>| ms(end(peak), times.0)))?;
+        table.serialize_field("phase", &Repeat(PHASE_INTERVAL, rows.len()))?;
+        table.end()
     }
 }

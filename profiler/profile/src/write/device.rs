@@ -1,5 +1,5 @@
 //! Tracks of block devices: each is a process with one thread. Its samples are the parts of
-//! requests, weighted by bytes, with the submitter's stack; its markers are the requests. Flame
+//! requests, weighted by bytes, with the submitter's stack; its markers are the requests, and the deepest queues. Flame
 //! graph and inverted tree show which code reads and writes.
 
 pub(super) mod counter;
@@ -9,18 +9,20 @@ use std::borrow::Cow;
 use serde::{Serialize, Serializer, ser::SerializeMap, ser::SerializeStruct};
 use serde_json::{Map, Value, json};
 
-use super::flows::Flows;
+use super::markers::MarkerNames;
+use super::peaks::{self, Peak};
 use super::skeleton::ThreadRow;
 use super::track::{Item, Samples, TrackRow, Weight, lay_out};
 use crate::error::WriteError;
+use crate::marker::peak::DepthPayload;
 use crate::marker::request::RequestPayload;
-use crate::marker::{CauseStack, PHASE_INTERVAL, words};
+use crate::marker::{CauseStack, PHASE_INSTANT, PHASE_INTERVAL, words};
 use crate::shared::Shared;
 use crate::shared::categories::Category;
 use crate::shared::columns::{Column, Repeat, Seq};
 use crate::shared::labels::{Label, Labels};
 use crate::units::ms;
-use base::addr::Timestamp;
+use base::addr::{Timestamp, ns};
 use fact::reduce::budget::Collected;
 use fact::request::Operation;
 use fact::{DeviceId, RequestFact, Tables};
@@ -110,8 +112,8 @@ pub struct DeviceThread<'a> {
     pub labels: &'a Labels,
     /// Names of request markers.
     pub names: &'a OperationNames,
-    /// Which markers belong together.
-    pub flows: &'a Flows<'a>,
+    /// Names and flows of markers.
+    pub marker_names: &'a MarkerNames<'a>,
     /// Start and end of the profile.
     pub times: (Timestamp, Timestamp),
 }
@@ -167,60 +169,104 @@ impl<'a> DeviceThread<'a> {
     }
 
     fn markers(&self) -> Markers<'_, 'a> {
-        let mut requests: Vec<&RequestFact> = self.requests().collect();
-        requests.sort_by_key(|request| request.start);
-        Markers { requests, thread: self }
+        let depths = self.requests().filter(|request| request.depth > 0).map(|request| Peak {
+            // When the device got it.
+            time: Timestamp(request.start.0.saturating_add(ns(request.queued.unwrap_or_default()))).min(request.end),
+            value: u64::from(request.depth),
+            fact: (),
+        });
+        let peaks = peaks::greatest(depths, self.times).into_iter().map(Row::Depth);
+        let mut rows: Vec<Row<'_>> = self.requests().map(Row::Request).chain(peaks).collect();
+        rows.sort_by_key(Row::start);
+        Markers { rows, thread: self }
+    }
+}
+
+/// A marker of a device.
+enum Row<'m> {
+    Request(&'m RequestFact),
+    Depth(Peak<()>),
+}
+
+impl Row<'_> {
+    fn start(&self) -> Timestamp {
+        match self {
+            Self::Request(request) => request.start,
+            Self::Depth(peak) => peak.time,
+        }
+    }
+
+    fn end(&self) -> Option<Timestamp> {
+        match self {
+            Self::Request(request) => Some(request.end),
+            Self::Depth(_) => None,
+        }
+    }
+
+    fn phase(&self) -> u8 {
+        match self {
+            Self::Request(_) => PHASE_INTERVAL,
+            Self::Depth(_) => PHASE_INSTANT,
+        }
     }
 }
 
 /// A device's `markers` table: starts ascending.
 struct Markers<'m, 'a> {
-    requests: Vec<&'m RequestFact>,
+    rows: Vec<Row<'m>>,
     thread: &'m DeviceThread<'a>,
 }
 
 #[derive(Serialize)]
-struct Data {
-    #[serde(flatten)]
-    payload: RequestPayload,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cause: Option<CauseStack>,
+#[serde(untagged)]
+enum Data {
+    Request {
+        #[serde(flatten)]
+        payload: Box<RequestPayload>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cause: Option<CauseStack>,
+    },
+    Depth(DepthPayload),
 }
 
 impl Markers<'_, '_> {
-    fn data(&self, request: &RequestFact) -> Data {
-        let DeviceThread {
-            tables, shared, flows, ..
-        } = self.thread;
-        let stack = request.bios.first().and_then(|bio| bio.stack);
-        let stack = shared.stack_row(stack);
-        let mut payload = RequestPayload::of_device(request, tables);
-        payload.flow = flows.of_request(request);
-        Data {
-            payload,
-            cause: stack.map(|stack| CauseStack { stack }),
+    fn data(&self, row: &Row<'_>) -> Data {
+        let DeviceThread { tables, shared, .. } = self.thread;
+        match row {
+            Row::Request(request) => {
+                let stack = request.bios.first().and_then(|bio| bio.stack);
+                let mut payload = RequestPayload::of_device(request, tables);
+                payload.flow = self.thread.marker_names.flows.of_request(request);
+                Data::Request {
+                    payload: Box::new(payload),
+                    cause: shared.stack_row(stack).map(|stack| CauseStack { stack }),
+                }
+            }
+            Row::Depth(peak) => Data::Depth(DepthPayload::new(peak.value)),
+        }
+    }
+
+    fn name(&self, row: &Row<'_>) -> u32 {
+        match row {
+            Row::Request(request) => self.thread.names.of(request.operation),
+            Row::Depth(_) => self.thread.marker_names.peaks[1],
         }
     }
 }
 
 impl Serialize for Markers<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let rows = self.requests.as_slice();
-        let (zero, names) = (self.thread.times.0, self.thread.names);
+        let rows = self.rows.as_slice();
+        let zero = self.thread.times.0;
+        let end = |row: &Row<'_>| row.end().map(|end| ms(end, zero));
         let mut table = serializer.serialize_struct("markers", 7)?;
         table.serialize_field("length", &rows.len())?;
         table.serialize_field("category", &Repeat(Category::Request as u8, rows.len()))?;
-        table.serialize_field("data", &Seq(rows.iter().map(|request| self.data(request))))?;
-        table.serialize_field(
-            "name",
-            &Column(rows, |request: &&RequestFact| names.of(request.operation)),
-        )?;
-        table.serialize_field(
-            "startTime",
-            &Column(rows, |request: &&RequestFact| ms(request.start, zero)),
-        )?;
-        table.serialize_field("endTime", &Column(rows, |request: &&RequestFact| ms(request.end, zero)))?;
-        table.serialize_field("phase", &Repeat(PHASE_INTERVAL, rows.len()))?;
+        table.serialize_field("data", &Seq(rows.iter().map(|row| self.data(row))))?;
+        table.serialize_field("name", &Column(rows, |row: &Row<'_>| self.name(row)))?;
+        table.serialize_field("startTime", &Column(rows, |row: &Row<'_>| ms(row.start(), zero)))?;
+        table.serialize_field("endTime", &Column(rows, end))?;
+        table.serialize_field("phase", &Column(rows, Row::phase))?;
         table.end()
     }
 }

@@ -12,6 +12,7 @@ use crate::gecko::payload as gecko;
 use crate::marker::fault::names::FaultNames;
 use crate::marker::fault::{self, FaultPayload, ReadPayload};
 use crate::marker::mark::{self, Payload};
+use crate::marker::peak;
 use crate::marker::request::{self, RequestPart, RequestPayload};
 use crate::marker::wait::{self, WaitMarker, WaitPayload};
 use crate::marker::wakeup::{self, WakeupPayload};
@@ -42,6 +43,8 @@ pub struct MarkerNames<'a> {
     causes: Causes<'a>,
     parts: FxHashMap<ThreadId, Vec<RequestPart<'a>>>,
     wakeup: u32,
+    /// Names of peaks of latency and of depth.
+    pub peaks: [u32; 2],
     /// Names of threads that were woken.
     woken: FxHashMap<ThreadId, u32>,
     /// Which markers belong together.
@@ -97,6 +100,10 @@ impl<'a> MarkerNames<'a> {
             disk,
             causes: Causes::new(tables, &collected.causes),
             parts: request::by_thread(&collected.requests),
+            peaks: [
+                shared.string(Cow::Borrowed(peak::NAMES[0]))?,
+                shared.string(Cow::Borrowed(peak::NAMES[1]))?,
+            ],
             wakeup: shared.string(Cow::Borrowed("Wakeup"))?,
             woken,
             flows,

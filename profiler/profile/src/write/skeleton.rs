@@ -49,6 +49,7 @@ pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Times
     mark::add_schemas(&mut profile);
     schema::fault::add_to(&mut profile);
     schema::wait::add_to(&mut profile);
+    schema::peak::add_to(&mut profile);
     let processes = add_processes(&mut profile, tables, zero);
     let threads = add_threads(&mut profile, tables, &processes, zero)?;
     counter::add_to(
