@@ -101,4 +101,15 @@ pub struct GeckoMark {
     pub times: Box<[(u8, Timestamp)]>,
     /// Picture of a window, a `data:` URL of an image.
     pub image: Option<Arc<str>>,
+    /// Ids of its flows, with their keys in its payload, keys ascending; see [`is_flow`].
+    #[serde(default)]
+    pub flows: Box<[(Box<str>, Box<str>)]>,
+}
+
+/// Maximum digits of a flow's id; Firefox 140 writes 17.
+const FLOW_DIGITS: usize = 32;
+
+/// Whether a text is the id of one of Firefox's flows: a hexadecimal number.
+pub fn is_flow(id: &str) -> bool {
+    (1..=FLOW_DIGITS).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

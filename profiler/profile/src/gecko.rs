@@ -77,7 +77,7 @@ pub struct Left {
     pub unrecorded: u64,
     /// Before or after the recording.
     pub outside: u64,
-    /// Markers, threads and processes in another form than the format's.
+    /// Markers, threads, processes and ids of flows in another form than the format's.
     pub damaged: u64,
     /// Beyond the limit of their number.
     pub beyond: u64,

@@ -167,6 +167,7 @@ mod tests {
             data: Some(data.into()),
             times: Box::default(),
             image: None,
+            flows: Box::default(),
         }))
     }
 

@@ -44,7 +44,9 @@ impl TryFrom<args::Record> for RecordOptions {
         }
         let is_running = matches!(target, Target::Pids(_));
         if args.gecko == args::GeckoArg::Ipc && is_running {
-            bail!("--gecko=ipc requires a command: a running Firefox chooses what its profiler collects; use --gecko=on");
+            bail!(
+                "--gecko=ipc requires a command: a running Firefox chooses what its profiler collects; use --gecko=on"
+            );
         }
         let wants_gecko = matches!(args.gecko, args::GeckoArg::On | args::GeckoArg::Ipc);
         if wants_gecko && target.command().is_none() && !is_running {

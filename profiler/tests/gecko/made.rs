@@ -43,6 +43,7 @@ pub fn meta(version: u64) -> Value {
         "markerSchema": [
             {"name": "Text", "tableLabel": "{marker.data.name}", "display": ["marker-chart", "nowhere"],
              "data": [{"key": "name", "label": "Details", "format": "unique-string"}, {"label": "Note", "value": "A text."}]},
+            {"name": "Flow", "display": [], "data": [{"key": "from", "format": "flow-id"}, {"key": "to", "format": "terminating-flow-id"}]},
             {"name": "FileIO", "display": ["marker-table"], "data": [{"key": "size", "format": "bytes"}]},
         ],
     })
@@ -52,7 +53,7 @@ pub fn rows(pid: u64, tid: u64, rows: &Value) -> Value {
     json!({
         "name": "GeckoMain", "processName": "Isolated Web Content", "pid": pid, "tid": tid, "registerTime": 1.0,
         "markers": {"schema": {"name": 0, "startTime": 1, "endTime": 2, "phase": 3, "category": 4, "data": 5}, "data": rows},
-        "stringTable": ["Reflow", "CC", "/home/alice/a.html", "Load"],
+        "stringTable": ["Reflow", "CC", "/home/alice/a.html", "Load", "47bc6cf89ab665e20", "ngmi-00000001"],
     })
 }
 

@@ -10,7 +10,7 @@ use super::clock::Clock;
 use super::limits;
 use super::schema::{Kind, Schemas};
 use base::addr::Timestamp;
-use fact::gecko::{GeckoTables, TIME_KEYS};
+use fact::gecko::{GeckoTables, TIME_KEYS, is_flow};
 
 use crate::marker::SCREENSHOT;
 
@@ -21,7 +21,7 @@ const IMAGES: [&str; 3] = [
     "data:image/webp;base64,",
 ];
 
-/// A payload's text, times and picture.
+/// A payload's text, times, picture and flows.
 #[derive(Default)]
 pub struct Payload {
     /// JSON.
@@ -30,6 +30,8 @@ pub struct Payload {
     pub times: Box<[(u8, Timestamp)]>,
     /// A `data:` URL.
     pub image: Option<Arc<str>>,
+    /// Ids of its flows.
+    pub flows: Box<[(Box<str>, Box<str>)]>,
 }
 
 /// What payloads of a process are converted with.
@@ -67,8 +69,15 @@ impl Converter<'_> {
             self.left.payloads += 1;
             return Some(Payload::default());
         };
+        let mut flows: Vec<(Box<str>, Box<str>)> = Vec::new();
         for (key, kind) in &known.fields {
-            if let Some(value) = fields.get_mut(key) {
+            if *kind == Kind::Flow {
+                let Some(mut value) = fields.remove(key) else { continue };
+                match converted(*kind, &mut value, strings) {
+                    Some(Value::String(id)) if is_flow(&id) => flows.push((key.as_str().into(), id.into())),
+                    _ => self.left.damaged += 1,
+                }
+            } else if let Some(value) = fields.get_mut(key) {
                 match converted(*kind, value, strings) {
                     Some(new) => *value = new,
                     None => drop(fields.remove(key)),
@@ -81,10 +90,12 @@ impl Converter<'_> {
             self.left.payloads += 1;
             return Some(Payload::default());
         }
+        flows.sort_unstable();
         Some(Payload {
             data: Some(text.into()),
             times,
             image: None,
+            flows: flows.into(),
         })
     }
 
@@ -147,7 +158,7 @@ fn converted(kind: Kind, value: &mut Value, strings: &[String]) -> Option<Value>
     let value = std::mem::take(value);
     match kind {
         Kind::Text => Some(value),
-        Kind::Indexed => match &value {
+        Kind::Indexed | Kind::Flow => match &value {
             Value::Number(index) => {
                 let text = strings.get(usize::try_from(index.as_u64()?).ok()?)?;
                 Some(limits::short(text, limits::TEXT).into())

@@ -1,19 +1,50 @@
 //! Payloads of Firefox's markers, written and read back: their texts stay as they are, and their times are relative to
 //! the profile's time 0.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use rustc_hash::FxHashMap;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::schema::FLOWS;
 use crate::error::ReadError;
 use crate::exact::references::References;
 use crate::marker::SCREENSHOT;
 use crate::shared::categories::COUNT;
 use crate::units::{advance, ms};
 use base::addr::Timestamp;
-use fact::GeckoMark;
-use fact::gecko::TIME_KEYS;
+use fact::gecko::{TIME_KEYS, is_flow};
+use fact::{GeckoMark, Tables};
+
+/// Keys of ids of flows, by the type of payload.
+pub struct FlowKeys(FxHashMap<String, Vec<String>>);
+
+impl FlowKeys {
+    /// From the descriptions of types.
+    pub fn new(tables: &Tables) -> Self {
+        let schemas = tables.recording.gecko.iter().flat_map(|gecko| &gecko.schemas);
+        let keys = schemas.filter_map(|schema| {
+            let json: Value = serde_json::from_str(&schema.json).ok()?;
+            let fields = json["fields"].as_array()?.iter();
+            let flows = fields.filter(|field| field["format"].as_str().is_some_and(|format| FLOWS.contains(&format)));
+            let keys = flows.filter_map(|field| field["key"].as_str().map(str::to_owned));
+            let mut keys: Vec<String> = keys.collect();
+            keys.sort_unstable();
+            Some((schema.name.clone(), keys))
+        });
+        Self(keys.filter(|(_, keys)| !keys.is_empty()).collect())
+    }
+
+    fn of(&self, fields: &BTreeMap<String, &RawValue>) -> &[String] {
+        let name = fields
+            .get("type")
+            .and_then(|name| serde_json::from_str::<Cow<'_, str>>(name.get()).ok());
+        name.and_then(|name| self.0.get(&*name)).map_or(&[], Vec::as_slice)
+    }
+}
 
 /// Index of the category in `meta.categories`.
 pub fn category(mark: &GeckoMark) -> u16 {
@@ -25,8 +56,12 @@ pub fn category_of(index: Option<i64>) -> Option<u16> {
     u16::try_from(index?).ok()?.checked_sub(COUNT)
 }
 
-/// The payload as JSON, with the index of its picture among the strings.
-pub fn payload(mark: &GeckoMark, image: Option<u32>, zero: Timestamp) -> Option<Box<RawValue>> {
+/// The payload as JSON, with the indices of its picture and its flows' ids in the string array.
+pub fn payload(
+    mark: &GeckoMark,
+    (image, flows): (Option<u32>, &FxHashMap<&str, u32>),
+    zero: Timestamp,
+) -> Option<Box<RawValue>> {
     let data = mark.data.as_deref()?;
     let mut text = data.strip_suffix('}')?.to_owned();
     for (key, time) in &mark.times {
@@ -38,16 +73,22 @@ pub fn payload(mark: &GeckoMark, image: Option<u32>, zero: Timestamp) -> Option<
     if let Some(image) = image {
         let _ = write!(text, ",\"url\":{image}"); // it follows the type
     }
+    for (key, id) in &mark.flows {
+        let comma = if text.ends_with('{') { "" } else { "," };
+        let key = serde_json::to_string(key).ok()?;
+        let _ = write!(text, "{comma}{key}:{}", flows.get(&**id)?);
+    }
     text.push('}');
     RawValue::from_string(text).ok()
 }
 
-/// Reads a marker back; `strings` contain its picture.
+/// Reads a marker back; `strings` contain its picture and the ids of its flows.
 pub fn read(
     name: &str,
     category: u16,
     data: &str,
-    (to, strings): (References<'_>, &[String]),
+    (strings, keys): (&[String], &FlowKeys),
+    to: References<'_>,
 ) -> Result<GeckoMark, ReadError> {
     let gecko = to.tables.recording.gecko.as_ref();
     if usize::from(category) >= gecko.map_or(0, |gecko| gecko.categories.len()) {
@@ -59,6 +100,7 @@ pub fn read(
         data: None,
         times: Box::default(),
         image: None,
+        flows: Box::default(),
     };
     let Some(mut fields) = serde_json::from_str::<Option<BTreeMap<String, &RawValue>>>(data)? else {
         return Ok(mark);
@@ -78,6 +120,15 @@ pub fn read(
         }
     }
     mark.times = times.into();
+    let mut flows = Vec::new();
+    for key in keys.of(&fields) {
+        if let Some(index) = fields.remove(key) {
+            let id = strings.get(serde_json::from_str::<usize>(index.get())?);
+            let id = id.filter(|id| is_flow(id)).ok_or(ReadError::Damaged("marker's flow"))?;
+            flows.push((key.as_str().into(), id.as_str().into()));
+        }
+    }
+    mark.flows = flows.into();
     mark.data = Some(serde_json::to_string(&fields)?.into());
     Ok(mark)
 }

@@ -128,6 +128,7 @@ impl ThreadRows<'_, '_> {
             data: payload.data,
             times: payload.times,
             image: payload.image,
+            flows: payload.flows,
         };
         self.marks.push(Mark {
             start,

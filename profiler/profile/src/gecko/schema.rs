@@ -20,8 +20,10 @@ const PLACES: [&str; 7] = [
 ];
 /// Formats of text, which show any scalar.
 const TEXT: [&str; 7] = ["url", "file-path", "sanitized-string", "string", "pid", "tid", "list"];
-/// Formats whose values are indices of strings.
-const INDEXED: [&str; 3] = ["unique-string", "flow-id", "terminating-flow-id"];
+/// Format of indices of strings.
+const INDEXED: &str = "unique-string";
+/// The same for ids of flows.
+pub const FLOWS: [&str; 2] = ["flow-id", "terminating-flow-id"];
 /// Formats of numbers.
 const NUMBERS: [&str; 12] = [
     "duration",
@@ -47,6 +49,8 @@ pub enum Kind {
     Text,
     /// An index of a string, which becomes the string.
     Indexed,
+    /// An index of the id of a flow, which remains one.
+    Flow,
     /// A number; negative ones may be invalid.
     Number {
         /// Below zero is possible.
@@ -188,7 +192,8 @@ fn field(key: &str, raw: &Value, payload: &mut PayloadType) -> Value {
 fn kind_of(format: &Value) -> (Kind, Value) {
     let text = || (Kind::Text, json!("string"));
     match format {
-        Value::String(word) if INDEXED.contains(&word.as_str()) => (Kind::Indexed, json!("string")),
+        Value::String(word) if word == INDEXED => (Kind::Indexed, json!("string")),
+        Value::String(word) if FLOWS.contains(&word.as_str()) => (Kind::Flow, json!(word)),
         Value::String(word) if word == "list" => (Kind::List, json!(word)),
         Value::String(word) if TEXT.contains(&word.as_str()) => (Kind::Text, json!(word)),
         Value::String(word) if NUMBERS.contains(&word.as_str()) => {

@@ -24,7 +24,7 @@ pub struct Marked {
 /// Reads a table.
 pub fn marked(
     raw: &RawMarkers<'_>,
-    strings: &[String],
+    (strings, keys): (&[String], &gecko::FlowKeys),
     thread: ThreadId,
     to: References<'_>,
 ) -> Result<Marked, ReadError> {
@@ -56,7 +56,7 @@ pub fn marked(
             let name = (raw.name.get(row).copied().flatten())
                 .and_then(|name| strings.get(usize::try_from(name).ok()?))
                 .ok_or(ReadError::Damaged("marker's name"))?;
-            let mark = gecko::read(name, category, data, (to, strings))?;
+            let mark = gecko::read(name, category, data, (strings, keys), to)?;
             marked.marks.push(Mark {
                 start: advance(to.zero, start)?,
                 end,

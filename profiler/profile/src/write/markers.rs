@@ -49,6 +49,8 @@ pub struct MarkerNames<'a> {
     woken: FxHashMap<ThreadId, u32>,
     /// Which markers belong together.
     pub flows: Flows<'a>,
+    /// Ids of Firefox's own flows.
+    gecko_flows: FxHashMap<&'a str, u32>,
 }
 
 /// Indices into the string array.
@@ -83,6 +85,13 @@ impl<'a> MarkerNames<'a> {
         for (slot, operation) in disk.iter_mut().zip(Operation::ALL) {
             *slot = shared.string(Cow::Borrowed(request::disk_name(operation)))?;
         }
+        let mut gecko_flows = FxHashMap::default();
+        for mark in collected.threads.iter().flat_map(|thread| &thread.marks) {
+            let MarkKind::Gecko(mark) = &mark.kind else { continue };
+            for (_, id) in &mark.flows {
+                gecko_flows.insert(&**id, shared.string(Cow::Borrowed(id))?);
+            }
+        }
         let flows = Flows::new(collected, shared)?;
         let mut woken = FxHashMap::default();
         for wait in flows.wakeups() {
@@ -107,6 +116,7 @@ impl<'a> MarkerNames<'a> {
             wakeup: shared.string(Cow::Borrowed("Wakeup"))?,
             woken,
             flows,
+            gecko_flows,
         })
     }
 
@@ -238,7 +248,10 @@ impl Markers<'_> {
         } = self.names;
         let (payload, stack) = match row {
             Row::Mark(mark, strings) => match &mark.kind {
-                MarkKind::Gecko(mark) => return Data::Gecko(gecko::payload(mark, strings.image, self.zero)),
+                MarkKind::Gecko(mark) => {
+                    let strings = (strings.image, &self.names.gecko_flows);
+                    return Data::Gecko(gecko::payload(mark, strings, self.zero));
+                }
                 kind => (AnyPayload::Mark(Payload::of(kind)), mark.stack),
             },
             Row::Fault(fault) => {

@@ -105,6 +105,7 @@ fn mark(
         data,
         times: Box::default(),
         image: None,
+        flows: Box::default(),
     };
     merge.marks.push(Mark {
         start: start.max(recording.start),
