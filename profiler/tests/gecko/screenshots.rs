@@ -16,17 +16,20 @@ const PICTURE: &str = "data:image/jpeg;base64,/9j/4AAQSkZJRg==";
 
 /// Rows of screenshots with these strings, after the other strings.
 fn with_pictures(pictures: &[String]) -> Value {
-    let screenshot = |(at, url): (usize, Value)| {
-        let data = json!({"type": "CompositorScreenshot", "url": url, "windowID": 1, "windowWidth": 1229,
-            "windowHeight": 691, "other": "/home/alice"});
-        json!([4, 30.0 + at as f64, 0, 0, 1, data])
-    };
-    let mut all: Vec<Value> = (0..pictures.len()).map(|at| screenshot((at, json!(at + 6)))).collect();
-    all.push(json!([5, 90.0, 0, 0, 1, {"type": "CompositorScreenshot", "windowID": 1}]));
-    let mut thread = rows(7, 7, &all.into());
+    let mut thread = rows(7, 7, &json!([]));
     let strings = thread["stringTable"].as_array_mut().unwrap();
+    let name = strings.len();
     strings.extend(["CompositorScreenshot", "CompositorScreenshotWindowDestroyed"].map(Value::from));
+    let first = strings.len();
     strings.extend(pictures.iter().cloned().map(Value::from));
+    let screenshot = |at: usize| {
+        let data = json!({"type": "CompositorScreenshot", "url": first + at, "windowID": 1, "windowWidth": 1229,
+            "windowHeight": 691, "other": "/home/alice"});
+        json!([name, 30.0 + at as f64, 0, 0, 1, data])
+    };
+    let mut all: Vec<Value> = (0..pictures.len()).map(screenshot).collect();
+    all.push(json!([name + 1, 90.0, 0, 0, 1, {"type": "CompositorScreenshot", "windowID": 1}]));
+    thread["markers"]["data"] = all.into();
     whole(34, &[thread], &[])
 }
 
@@ -104,10 +107,9 @@ fn others_and_too_large_ones_are_left_out() {
     assert_eq!((merged.screenshots, merged.left.screenshots), (67, 3));
     // Without a payload the front end would fail.
     let mut bare = pictures(&[PICTURE]);
-    bare["threads"][0]["markers"]["data"]
-        .as_array_mut()
-        .unwrap()
-        .push(json!([4, 50.0, 0, 0, 1]));
+    let rows = bare["threads"][0]["markers"]["data"].as_array_mut().unwrap();
+    let name = rows[0][0].clone();
+    rows.push(json!([name, 50.0, 0, 0, 1]));
     assert_eq!(merge_json(&bare).0.left.screenshots, 1);
 }
 
