@@ -181,7 +181,7 @@ fn changed_files_are_reported_and_not_read() {
     assert!(said.contains("create the list again"), "{said}");
     assert!(resident(&path).is_empty());
     fs::remove_file(&path).unwrap();
-    assert!(messages(&list).contains("skipped, gone: 1 of 1 file"));
+    assert!(messages(&list).contains("skipped, deleted: 1 of 1 file"));
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn shared_listed_and_deleted() {
     assert!(!stdout(&listed).contains(&right));
     failed_with(
         &place.ngmi(&storage.url, &["--delete", "https://share.example/other"]),
-        "was not shared from here",
+        "was not shared from this machine",
     );
     let deleted = place.ngmi(&storage.url, &["--delete", &link]);
     assert!(deleted.status.success(), "{}", stderr(&deleted));

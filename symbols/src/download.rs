@@ -135,7 +135,7 @@ impl Server {
         }
         let (files, s) = (log.asked, if log.asked == 1 { "" } else { "s" });
         let asked = format!(
-            "{} was asked for the symbols of {files} file{s} and had {} (--no-network asks no server)",
+            "{} was asked for the symbols of {files} file{s} and had {} (--no-network contacts no server)",
             self.base, log.found
         );
         [asked].into_iter().chain(log.notes).collect()

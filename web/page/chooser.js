@@ -1,7 +1,7 @@
 // The list of files with their totals, from which one is chosen.
 
 import { ALL, NO_FILE } from "./model.js";
-import { baseName, formatCount, formatSum } from "./format.js";
+import { baseName, counted, formatCount, formatSum } from "./format.js";
 import { element, replaceContent } from "./surface.js";
 
 const MOST_FILES = 250;
@@ -38,7 +38,7 @@ export class Chooser {
     const { file, path, faults, waited, time } = row;
     const isFile = file !== ALL && file !== NO_FILE;
     const name = element("span", "file", isFile ? baseName(path) : path);
-    const figures = element("span", "figures", element("b", "", formatSum(time, this.app.isTimed)), element("span", "", `${formatCount(faults)} faults`));
+    const figures = element("span", "figures", element("b", "", formatSum(time, this.app.isTimed)), element("span", "", counted(faults, "fault")));
     if (waited > 0) figures.append(element("span", "waited", `${formatCount(waited)} waited`));
     const button = element("button", file === this.app.file ? "chosen" : "", name, figures);
     button.type = "button";

@@ -2,7 +2,7 @@
 
 import { FILTER } from "./model.js";
 import { functionName, moduleName } from "./groups.js";
-import { formatCount, formatShare, formatTime } from "./format.js";
+import { counted, formatShare, formatTime } from "./format.js";
 import { fitted, listen, surface } from "./surface.js";
 
 const ROW = 18;
@@ -61,7 +61,7 @@ export class FlameGraph {
   }
 
   amount(sum) {
-    return this.app.byTime ? formatTime(sum) : `${formatCount(sum)} faults`;
+    return this.app.byTime ? formatTime(sum) : counted(sum, "fault");
   }
 
   boxAt([x, y]) {

@@ -12,6 +12,11 @@ export function formatCount(number) {
   return String(Math.round(number)).replace(/\B(?=(\d{3})+(?!\d))/g, THIN);
 }
 
+/** Formats a count with its noun: "1 fault", "2 faults". */
+export function counted(number, noun) {
+  return `${formatCount(number)} ${noun}${number === 1 ? "" : "s"}`;
+}
+
 /** Formats a time with three digits and a unit; NaN is unknown. */
 export function formatTime(ns) {
   if (Number.isNaN(ns)) return "unknown";

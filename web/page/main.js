@@ -2,7 +2,7 @@
 
 import { loadDocument } from "./load.js";
 import { parseDocument } from "./document.js";
-import { formatCount, formatTime } from "./format.js";
+import { counted, formatCount, formatTime } from "./format.js";
 import { App } from "./app.js";
 
 /** Sentences about data of the recording that the page does not show. */
@@ -12,7 +12,7 @@ function notes({ totals, about }) {
     said.push(`Showing ${formatCount(totals.selected)} of ${formatCount(totals.in_input)} faults as requested; pages and disk reads cover the whole recording.`);
   }
   if (totals.left_out > 0) {
-    said.push(`The page is limited to ${formatCount(totals.shown)} faults; shortest faults not shown: ${formatCount(totals.left_out)}, ${formatTime(totals.left_out_ns)} in total. Narrow the selection with --file, --process, --from and --to.`);
+    said.push(`The page is limited to ${counted(totals.shown, "fault")}; shortest faults not shown: ${formatCount(totals.left_out)}, ${formatTime(totals.left_out_ns)} in total. Narrow the selection with --file, --process, --from and --to.`);
   }
   if (totals.folded > 0) {
     said.push(`Short faults aggregated in the profile and not shown: ${formatCount(totals.folded)}, ${formatTime(totals.folded_ns)} in total; the event log (--keep-events) has all of them.`);

@@ -5,7 +5,7 @@ import { NONE } from "./document.js";
 import { KIND, nearest } from "./model.js";
 import { hotSymbols } from "./groups.js";
 import { PointImage, TimeChart, pixelOf, spread } from "./plot.js";
-import { binaryTicks, formatBytes, formatTime, offsetLabels, ticks, timeLabels } from "./format.js";
+import { binaryTicks, counted, formatBytes, formatTime, offsetLabels, ticks, timeLabels } from "./format.js";
 import { fitted, listen, rule, surface } from "./surface.js";
 
 const PAGE_SIZE = 4096;
@@ -82,7 +82,7 @@ export class Scatter extends TimeChart {
     this.drawFront();
     this.front.setAttribute(
       "aria-label",
-      `Offset in the file over time: ${app.selection.list.length} faults, ${formatTime(from)} to ${formatTime(to)}, ` +
+      `Offset in the file over time: ${counted(app.selection.list.length, "fault")}, ${formatTime(from)} to ${formatTime(to)}, ` +
         `${formatBytes(Math.round(first) * PAGE_SIZE)} to ${formatBytes(Math.round(end) * PAGE_SIZE)}; ${width} × ${height} pixels`,
     );
   }

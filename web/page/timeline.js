@@ -3,7 +3,7 @@
 import { KINDS, nearest } from "./model.js";
 import { histogram } from "./bins.js";
 import { PointImage, TimeChart } from "./plot.js";
-import { baseName, formatBytes, formatCount, formatTime, ticks, timeLabels } from "./format.js";
+import { baseName, counted, formatBytes, formatCount, formatTime, ticks, timeLabels } from "./format.js";
 import { listen, rule, surface } from "./surface.js";
 import { EDGE, clip, drawBrush, pointStyle, ring } from "./scatter.js";
 
@@ -235,7 +235,7 @@ export class Timeline extends TimeChart {
     const { all, selected, count } = this.bins;
     const { left, width } = this.area;
     const bin = Math.min(count - 1, Math.max(0, Math.floor(((x - left) / width) * count)));
-    const lines = [`${formatCount(all[bin])} faults at ${formatTime(this.timeAt(x))}`];
+    const lines = [`${counted(all[bin], "fault")} at ${formatTime(this.timeAt(x))}`];
     KINDS.forEach((name, kind) => {
       const some = selected[bin * KINDS.length + kind];
       if (some > 0) lines.push(`${formatCount(some)} ${name}`);

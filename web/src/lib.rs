@@ -58,7 +58,7 @@ pub struct Site {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The profile can't be read.
-    #[error("cannot read {path}: {source}; specify a profile written by `ngmi record`")]
+    #[error("cannot read {path}; name the profile that `ngmi record` wrote")]
     Profile {
         /// Path of the profile.
         path: PathBuf,
@@ -66,7 +66,9 @@ pub enum ServeError {
         source: io::Error,
     },
     /// The port is in use or forbidden, or the address does not belong to this machine.
-    #[error("cannot listen on {address}:{port}: {source}; choose another --port, or 0 for any free port")]
+    #[error(
+        "cannot listen on {address}:{port}; choose another --port (0: any free one), or a --host address of this machine"
+    )]
     Listen {
         /// The requested address.
         address: IpAddr,

@@ -70,7 +70,7 @@ fn phrase(loss: Loss) -> (&'static str, &'static str) {
         Loss::WalkerBusy => ("stack", "not walked (walker busy)"),
         Loss::FaultRingFull => ("page fault", "lost (ring full)"),
         Loss::FaultNested => ("page fault", "nested too deeply"),
-        Loss::PagesRingFull => ("read-ahead", "lost (ring full)"),
+        Loss::PagesRingFull => ("page read", "lost (ring full)"),
         Loss::WaitRingFull => ("wait", "lost (ring full)"),
         Loss::BlockRingFull => ("block request", "lost (ring full)"),
         Loss::RequestTableFull => ("block request", "not timed (table full)"),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Recording, Tables, ThreadId};
 use base::event::EXACT_TOUCH;
-use base::plural::and_more;
+use base::plural::{and_more, counted};
 
 /// Which hooks recorded page faults (docs/page-faults.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -39,9 +39,9 @@ impl FaultTier {
     /// Tier number and its hooks.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Fentry => "tier 1: fentry/fexit handle_mm_fault",
-            Self::Tracepoint => "tier 2: exceptions and the kernel's count",
-            Self::Perf => "tier 3: the kernel's count alone, without latency",
+            Self::Fentry => "tier 1 (handle_mm_fault)",
+            Self::Tracepoint => "tier 2 (exceptions and perf events)",
+            Self::Perf => "tier 3 (perf events: no latency)",
         }
     }
 }
@@ -135,12 +135,10 @@ impl AccountCheck {
         let worst = self.open.iter().max_by_key(|open| open.difference.unsigned_abs())?;
         let tid = tables.threads.get(worst.thread.index()).map_or(0, |thread| thread.tid);
         let more = and_more(self.open.len() - 1, "thread");
-        let (count, what) = (
-            worst.difference.unsigned_abs(),
-            if worst.difference < 0 { "too many" } else { "missing" },
-        );
+        let faults = counted(worst.difference.unsigned_abs(), "fault");
+        let what = if worst.difference < 0 { "too many" } else { "missing" };
         Some(format!(
-            "fault counts do not reconcile: {count} {what} in thread {tid}{more}"
+            "fault counts do not reconcile: {faults} {what} in thread {tid}{more}"
         ))
     }
 }
@@ -219,7 +217,7 @@ mod tests {
         assert_eq!(found.open, [open(2, -1)]);
         assert_eq!(
             found.problem(&tables).as_deref(),
-            Some("fault counts do not reconcile: 1 too many in thread 3")
+            Some("fault counts do not reconcile: 1 fault too many in thread 3")
         );
 
         tables.recording.hooks = vec![hook("fentry/fexit handle_mm_fault", None)];

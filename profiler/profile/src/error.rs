@@ -23,10 +23,10 @@ pub enum WriteError {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The input failed, is not a gzip file, or is too large.
-    #[error("the profile could not be read")]
+    #[error("the profile is damaged or cut off; copy or record it again")]
     Io(#[from] io::Error),
     /// The input is not JSON, or does not have the structure of a profile.
-    #[error("not a profile: {0}")]
+    #[error("not a profile")]
     Json(#[from] serde_json::Error),
     /// The profile is from another program.
     #[error(

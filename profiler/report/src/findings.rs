@@ -218,10 +218,10 @@ impl Finder<'_> {
             words: in_line(|short| {
                 let by = function.map_or(String::new(), |name| format!(" by {}", short(name)));
                 let (all, read, name) = (bytes(all), bytes(read), short(&file.short_name()));
-                format!("{all} of {read} read of {name}{by}, never mapped")
+                format!("{all} of {read} read from {name}{by}, never mapped")
             }),
             remedy: if file.sections.is_empty() {
-                "madvise(MADV_RANDOM) where pages are touched far apart"
+                "use madvise(MADV_RANDOM) where pages are touched far apart"
             } else {
                 "`ngmi order` groups the code that runs, `ngmi preload` reads only what is used"
             }
@@ -278,7 +278,13 @@ fn cold(tables: &Tables, inputs: &FindingInputs) -> Option<Finding> {
         process: Some(process.name.clone()),
         bytes: 0,
         time_ns,
-        words: in_line(|short| format!("{} ({share}) for reads, mostly of {}", duration(time_ns), short(&name))),
+        words: in_line(|short| {
+            format!(
+                "{} ({share}) for reads, mostly from {}",
+                duration(time_ns),
+                short(&name)
+            )
+        }),
         remedy: "see `ngmi preload`".to_owned(),
     })
 }

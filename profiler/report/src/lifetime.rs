@@ -163,10 +163,14 @@ impl LifetimeCheck {
         let worst = self.open.iter().max_by_key(|open| open.difference_ns.unsigned_abs())?;
         let tid = tables.threads.get(worst.thread.index()).map_or(0, |thread| thread.tid);
         let more = and_more(self.open.len() - 1, "thread");
-        let what = if worst.difference_ns < 0 { "missing" } else { "too much" };
+        let what = if worst.difference_ns < 0 {
+            "unaccounted for"
+        } else {
+            "too much"
+        };
         let ms = worst.difference_ns.unsigned_abs() as f64 / 1e6;
         Some(format!(
-            "thread times do not add up: {ms:.1} ms {what} of thread {tid}{more}"
+            "thread times do not add up: {ms:.1} ms {what} in thread {tid}{more}"
         ))
     }
 }
@@ -272,7 +276,7 @@ mod tests {
         let problem = check.problem(&tables).unwrap();
         assert_eq!(
             problem,
-            "thread times do not add up: 10.0 ms too much of thread 970, and 1 more thread"
+            "thread times do not add up: 10.0 ms too much in thread 970, and 1 more thread"
         );
         // A thousandth is negligible.
         lives.wait(&tables, &wait(1, 10));

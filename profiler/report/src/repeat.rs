@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::grid::{Column, Grid};
 use super::metrics::{By, Metric, Metrics, Place, median};
 use super::text::{bytes, count, fit, percent, warning, write_lines};
+use base::plural::counted;
 use fact::WaitReason;
 
 /// Metrics in the printed summary; JSON has all.
@@ -198,8 +199,8 @@ impl Repeated {
     /// Errors of the output.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let all = match (self.runs.len(), self.asked as usize) {
-            (done, asked) if done == asked => format!("{done} runs"),
-            (done, asked) => format!("{done} of {asked} runs"),
+            (done, asked) if done == asked => counted(done as u64, "run"),
+            (done, asked) => format!("{done} of {}", counted(asked as u64, "run")),
         };
         writeln!(out, "{all} of {}", fit(&self.command.join(" "), 60))?;
         writeln!(out, "{}", SPREADS.head(""))?;

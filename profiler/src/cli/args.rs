@@ -167,7 +167,7 @@ pub struct Record {
     /// Run the command as this user (as root or under sudo)
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// Keep the event log, which is exact and complete without the binaries
+    /// Keep the event log in this file; it is exact and complete, even without the recorded binaries
     #[arg(long, value_name = "FILE", value_parser = file::file())]
     pub keep_events: Option<PathBuf>,
     /// Write the profile without opening it (implied by --json)
@@ -215,8 +215,8 @@ pub struct Record {
     /// the recording ends (root only)
     #[arg(long, help_heading = RECORDED)]
     pub exact_touch: bool,
-    /// Measure the time in ngmi's own eBPF programs exactly, instead of a tenth of the time; each
-    /// program run then takes about 55 ns longer
+    /// Measure the time in ngmi's own eBPF programs throughout, not only for a tenth of the
+    /// recording; each program run then takes about 55 ns longer
     #[arg(long, help_heading = RECORDED)]
     pub self_account: bool,
     /// Copy each stack even if it was walked, and compare both results
@@ -241,7 +241,7 @@ pub struct Record {
         help_heading = RECORDED
     )]
     pub gecko: GeckoArg,
-    /// First evict the files that the command will use from the page cache; `system` (as root)
+    /// First evict from the page cache the files that the command will use; `system` (as root)
     /// drops everything that the machine has cached
     #[arg(
         long,
@@ -254,7 +254,7 @@ pub struct Record {
         help_heading = STARTS
     )]
     pub cold: Option<Cold>,
-    /// First read the files that the command will use into the page cache
+    /// First read into the page cache the files that the command will use
     #[arg(long, conflicts_with_all = ["all", "pid"], help_heading = STARTS)]
     pub warm: bool,
     /// With --cold or --warm: also this file or folder (repeatable)

@@ -16,7 +16,7 @@ use crate::report::faults::{Facts, FaultReport, Selector, View, list, text};
 use crate::report::select::Selection;
 
 pub const FAULTS: About = About {
-    name: "faults",
+    name: "page faults",
     noun: "fault",
     hook: "",
     watched: Some(": tracing was on, but none occurred"),

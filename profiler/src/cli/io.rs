@@ -13,11 +13,11 @@ use crate::report::io::{Facts, IoReport, Selector, View, text};
 use crate::report::select::Selection;
 
 pub const REQUESTS: About = About {
-    name: "requests",
+    name: "block requests",
     noun: "block",
     hook: "",
     watched: Some(": tracing was on, but everything was in memory; `ngmi record --cold` evicts files first"),
-    not_asked_for: ": block I/O was not traced; record again with this version of ngmi",
+    not_asked_for: ": block requests were not traced; record again without `--block off`, as root",
 };
 
 pub fn run(args: &Io) -> Result<ExitCode> {

@@ -1,7 +1,10 @@
 //! Messages of subcommands about a recording that contains no events of their kind, or fewer than
 //! occurred.
 
+use profiler_common::Loss;
+
 use crate::fact::Recording;
+use crate::plural;
 use crate::report::text::count;
 use crate::terminal::print_note;
 
@@ -27,6 +30,10 @@ impl About {
         if seen > 0 {
             let seen = count(seen);
             return format!(", although {seen} occurred: use the event log instead (`ngmi record --keep-events`)");
+        }
+        if let Some((_, chunks)) = (recording.losses.iter()).find(|(name, _)| name == Loss::LogDamaged.name()) {
+            let damaged = plural::loss(Loss::LogDamaged.name(), *chunks);
+            return format!(": the log is damaged ({damaged}); record again");
         }
         let hooks = || recording.hooks.iter().filter(|hook| hook.noun == self.noun);
         if let Some(watched) = self.watched

@@ -37,8 +37,8 @@ pub fn run(args: &Order) -> Result<ExitCode> {
     let touched = seen.functions(&tables, &chosen, &functions, elf.segments());
     if touched.is_empty() {
         bail!(
-            "no function of {shown} ran in this recording: no sample, wait or page fault is in one of its functions; record with \
-             `--cold --exact-touch`, and name an unstripped copy if it is stripped"
+            "no sample, wait or page fault is in a function of {shown}: if it is stripped, name an unstripped copy; otherwise record \
+             with `--cold --exact-touch`"
         );
     }
     let layout = Layout {
@@ -158,7 +158,7 @@ fn warn_of_names(layout: &Layout<'_>, shown: &str) {
     let code = sum(&mut code.map(|segment| segment.file_size));
     if named < code / 2 {
         print_note(format_args!(
-            "only {} of the code of {shown} is in functions with a name: it is stripped; name an unstripped copy of the same build (--file)",
+            "only {} of the code of {shown} is in functions with a name; if it is stripped, name an unstripped copy of the same build (--file)",
             percent(named, code)
         ));
     }

@@ -93,7 +93,7 @@ fn shown(command: &[String]) -> String {
 
 fn words(model: &Model) -> String {
     let joined = format!(
-        "Ranges are joined across gaps of up to {} if they are needed within {}",
+        "ranges are joined across gaps of up to {} if they are needed within {}",
         bytes(model.gap),
         duration(crate::addr::ns(model.horizon))
     );
@@ -124,7 +124,7 @@ fn print_totals(
     let wasted: u64 = files.iter().map(|file| file.wasted).sum();
     print_note(format_args!("{} to read ahead", totals(&made.list)));
     print_note(format_args!(
-        "{} were needed in total; {} that faults read unnecessarily are not in the list",
+        "needed in total: {}; read by faults unnecessarily, and not listed: {}",
         bytes(needed),
         bytes(wasted * PAGE)
     ));
@@ -187,7 +187,7 @@ fn dry_run(path: &Path) -> Result<ExitCode> {
     out(totals(&list))?;
     out(format_args!("{} would be read", bytes(looked.asked)))?;
     out(format_args!(
-        "{} are in memory, as far as the kernel shows this user",
+        "in memory: {}, as far as the kernel shows this user",
         bytes(looked.in_memory)
     ))?;
     for line in trouble(&list, &looked) {
@@ -221,7 +221,7 @@ fn trouble(list: &List, ahead: &Ahead) -> Vec<String> {
         .collect();
     if ahead.no_room > 0 {
         lines.push(format!(
-            "{} were skipped: the limit is half of the free memory",
+            "skipped: {}; the limit is half of the free memory",
             bytes(ahead.no_room)
         ));
     }

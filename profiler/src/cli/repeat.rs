@@ -70,7 +70,7 @@ pub fn run(args: &Record, runs: u32) -> Result<ExitCode> {
             code = status;
             if failed {
                 print_note(format_args!(
-                    "the command failed in run {number} (exit status {status}); --ignore-failure continues anyway"
+                    "the command failed in run {number} (exit status {status}); use --ignore-failure to continue after a failed run"
                 ));
             }
             break;

@@ -1,18 +1,21 @@
 //! Serves a profile until Ctrl-C and opens it, for `load` and at the end of `record`.
 
 use std::fs::File;
+use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use symbols::server::{ServerConfig, SourceRoots, SymbolServer};
 use tokio::signal::unix::{SignalKind, signal};
 use web::{Explorer, ProfilerUrl, Server, Site};
 
 use super::args::Serve;
+use super::source;
+use crate::event::format::FILE_MAGIC;
 use crate::record::identity::Environment;
 use crate::record::servers::NameServers;
 use crate::record::sources::SourcePlaces;
@@ -158,10 +161,20 @@ impl Served {
                 profile.display()
             )
         })?;
-        Ok(Self {
+        let served = Self {
             file: Arc::new(file),
             name: profile.to_owned(),
-        })
+        };
+        let (name, mut start) = (profile.display(), Vec::new());
+        let read = served.reader().take(FILE_MAGIC.len() as u64).read_to_end(&mut start);
+        read.with_context(|| format!("cannot read {name}"))?;
+        if start == FILE_MAGIC {
+            bail!("{name} is an event log; convert it first: `ngmi convert {name}`");
+        }
+        if !source::may_be_profile(&start) {
+            bail!("{name} is not a profile; name a file that `ngmi record` wrote");
+        }
+        Ok(served)
     }
 
     /// A reader from the start of the file, independent of other readers.

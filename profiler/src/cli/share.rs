@@ -159,7 +159,7 @@ fn list() -> Result<ExitCode> {
 fn delete(link: &str) -> Result<ExitCode> {
     let store = Store::open()?;
     let Some(shared) = store.list()?.into_iter().find(|shared| shared.is_called(link)) else {
-        bail!("{link} was not shared from here; `ngmi share --list` lists shared profiles");
+        bail!("{link} was not shared from this machine; `ngmi share --list` lists shared profiles");
     };
     let storage = Storage::new(&shared.api)?;
     let uploaded = Uploaded {

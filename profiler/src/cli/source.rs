@@ -48,12 +48,16 @@ pub fn read(path: &Path, sink: &mut dyn FactSink) -> Result<(Tables, Kind)> {
         let tables = log(file, sink).with_context(|| format!("cannot read {name}"))?;
         return Ok((tables, Kind::Log));
     }
-    let is_profile = start.starts_with(&[0x1f, 0x8b]) || start.trim_ascii_start().starts_with(b"{");
-    if !is_profile {
+    if !may_be_profile(&start) {
         bail!("{name} is neither a profile nor an event log; name a file that `ngmi record` wrote (-o, --keep-events)");
     }
     let tables = profile(Cursor::new(start).chain(file), sink).with_context(|| format!("cannot read {name}"))?;
     Ok((tables, Kind::Profile))
+}
+
+/// Whether a file with this start may be a profile: compressed, or JSON.
+pub fn may_be_profile(start: &[u8]) -> bool {
+    start.starts_with(&[0x1f, 0x8b]) || start.trim_ascii_start().starts_with(b"{")
 }
 
 /// Passes the facts of a profile to `sink`, with all unnamed code as one function.

@@ -24,5 +24,6 @@ pub fn moment(text: &str, option: &str) -> Result<Duration> {
         format!("{option} is `{text}`; give seconds, as in `{option} 1.5`, or a unit, as in `{option} 20ms`")
     })?;
     Duration::try_from_secs_f64(value)
+        .ok()
         .with_context(|| format!("{option} is {text}; give seconds since the start, at least 0"))
 }

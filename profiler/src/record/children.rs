@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::capture::proc::procfs;
-use crate::plural::counted;
+use crate::plural::{agreeing, counted};
 
 /// The most descendants that are counted.
 const MOST: usize = 1 << 16;
@@ -17,11 +17,12 @@ pub fn unrecorded(pids: &[u32]) -> Option<String> {
         left.remove(&own);
     }
     let listed = pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let processes = agreeing(pids.len() as u64, "process");
     let descendants = counted(left.len() as u64, "running descendant");
     let are = if left.len() == 1 { "is" } else { "are" };
     (!left.is_empty()).then(|| {
         format!(
-            "{descendants} of {listed} {are} not recorded; to add its children: -p {listed},$(pgrep -d, -P {listed})"
+            "{descendants} of {processes} {listed} {are} not recorded; to add its children: -p {listed},$(pgrep -d, -P {listed})"
         )
     })
 }

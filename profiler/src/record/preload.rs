@@ -24,19 +24,19 @@ use crate::report::preload::list::{List, Listed, MAX_BYTES};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Skip {
     /// Its name is unknown.
-    #[error("without a known name")]
+    #[error("name unknown")]
     Nameless,
     /// It does not exist.
-    #[error("gone")]
+    #[error("deleted")]
     Gone,
     /// It differs from the recorded or listed file.
     #[error("changed since")]
     Changed,
     /// A folder, a device or a pipe; or its path contains a link.
-    #[error("not a regular file or reached through a link")]
+    #[error("not a regular file, or reached through a link")]
     Special,
     /// Its file system keeps files in memory.
-    #[error("on a file system in memory")]
+    #[error("on an in-memory file system")]
     Memory,
     /// Access is denied.
     #[error("not readable")]

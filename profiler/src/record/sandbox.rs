@@ -83,7 +83,7 @@ pub fn status() -> HookStatus {
         .and_then(Ruleset::create)
         .is_ok();
     let why = "subcommands that read recordings could write to any of your files if a crafted recording exploited them";
-    let remedy = "use a kernel from 5.13 on, with landlock in its `lsm=`; in a container, allow it";
+    let remedy = "use a kernel 5.13 or newer, with landlock in its `lsm=`; in a container, allow it";
     HookStatus {
         noun: "sandbox".to_owned(),
         hook: "landlock".to_owned(),

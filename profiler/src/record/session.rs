@@ -329,7 +329,7 @@ impl Session<'_> {
 /// Reports that the command, process `pid`, outlives the recording.
 pub fn report_left_running(pid: u32) {
     print_note(format_args!(
-        "the command still runs (process {pid}); it was left alone"
+        "the command is still running (process {pid}); it was not stopped"
     ));
 }
 

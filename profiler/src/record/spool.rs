@@ -33,7 +33,7 @@ impl Output {
     pub fn create(path: &Path) -> Result<Self> {
         replaceable(path)?;
         let file = unnamed(parent_of(path))
-            .with_context(|| format!("cannot write {}; choose another place", path.display()))?;
+            .with_context(|| format!("cannot write {}; choose another path", path.display()))?;
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -63,7 +63,7 @@ impl Output {
     pub fn finish(mut self) -> Result<u64> {
         let place = || {
             format!(
-                "cannot finish {}; free some space there, or choose another place",
+                "cannot finish {}; free disk space, or choose another path",
                 self.path.display()
             )
         };
@@ -182,7 +182,7 @@ impl Spool {
         replaceable(keep)?;
         let (file, fresh) = new_name(keep, ".new").with_context(|| {
             format!(
-                "cannot write the event log {}; choose another place with --keep-events",
+                "cannot write the event log {}; choose another path with --keep-events",
                 keep.display()
             )
         })?;
@@ -199,7 +199,7 @@ impl Spool {
             created => created.map(|file| (file, path)),
         };
         let (file, path) =
-            created.with_context(|| format!("cannot write {}.events; choose another place", output.display()))?;
+            created.with_context(|| format!("cannot write {}.events; choose another path", output.display()))?;
         Ok(Self::new(path, None, file))
     }
 
@@ -324,13 +324,13 @@ fn replaceable(path: &Path) -> Result<Option<Metadata>> {
     }
     if !old.is_file() {
         bail!(
-            "{} is not a regular file, and would be replaced; choose another place",
+            "{} is not a regular file, and would be replaced; choose another path",
             path.display()
         );
     }
     if old.uid() != nix::unistd::geteuid().as_raw() {
         bail!(
-            "{} is a file of user {}, and would be replaced; remove it, or choose another place",
+            "{} is a file of user {}, and would be replaced; remove it, or choose another path",
             path.display(),
             old.uid()
         );

@@ -152,7 +152,7 @@ fn the_subcommand_finds_the_markers_of_each_recording() {
         std::fs::write(place.join("w.toml"), text).unwrap();
     };
     window(21 * 4096, "load..ready");
-    assert_eq!(check(0, &["--budget", "w.toml"]).0, "budgets: 0 over, 3 within\n");
+    assert_eq!(check(0, &["--budget", "w.toml"]).0, "limits: 0 over, 3 within\n");
     window(21 * 4096 - 1, "load..re*");
     assert!(check(1, &["--budget", "w.toml"]).0.contains("\nload..re*: bytes read "));
     window(0, "never..");

@@ -75,7 +75,7 @@ fn the_storm_is_in_the_first_lines() {
         "{plain}"
     );
     assert!(lines.iter().all(|line| line.chars().count() <= 80), "{plain}");
-    assert_eq!(*lines.last().unwrap(), "budgets: 4 over, 3 within");
+    assert_eq!(*lines.last().unwrap(), "limits: 4 over, 3 within");
 }
 
 #[test]

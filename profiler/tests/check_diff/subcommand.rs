@@ -82,7 +82,7 @@ fn the_exit_status_gives_the_kind_of_failure() {
     let folder = folder("[total]\nbytes_read = 409600\n");
     let check = |code, more: &[&str]| run_expecting(folder.path(), code, &[&["check", "new.events"], more].concat());
     let budget = ["--budget", "budget.toml"];
-    assert_eq!(check(0, &budget).0, "budgets: 0 over, 1 within\n");
+    assert_eq!(check(0, &budget).0, "limits: 0 over, 1 within\n");
     std::fs::write(folder.path().join("budget.toml"), "[total]\nbytes_read = 409599\n").unwrap();
     let (out, _) = check(1, &[&budget[..], &["--junit", "check.xml", "--github"]].concat());
     assert!(
@@ -110,7 +110,7 @@ fn the_exit_status_gives_the_kind_of_failure() {
     check(0, &against);
     // The synthetic log has no hook for page faults, so their number is unknown.
     std::fs::write(folder.path().join("budget.toml"), "[total]\nfaults = 1\n").unwrap();
-    assert!(check(2, &budget).0.contains("faults: not known: not recorded"));
+    assert!(check(2, &budget).0.contains("faults: unknown: not recorded"));
 }
 
 #[test]

@@ -279,6 +279,20 @@ fn a_truncated_or_corrupted_event_log() {
 }
 
 #[test]
+fn only_a_profile_is_served() {
+    for (content, remedy) in [
+        ("", "not a profile"),
+        ("hello\n", "not a profile"),
+        ("ngmi-log", "ngmi convert p.json.gz"),
+    ] {
+        let ngmi = Ngmi::subcommand("load");
+        std::fs::write(ngmi.dir().join("p.json.gz"), content).unwrap();
+        let outcome = ngmi.args(["--no-open", "p.json.gz"]).run();
+        outcome.expect_refusal(&["p.json.gz", remedy]);
+    }
+}
+
+#[test]
 fn an_invalid_profile() {
     let ngmi = Ngmi::subcommand("lint");
     std::fs::write(ngmi.dir().join("p.json.gz"), "no profile").unwrap();

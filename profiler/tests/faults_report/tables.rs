@@ -289,7 +289,7 @@ fn the_account_balances_or_is_reported() {
     );
     let text = text(&closed, 1);
     assert!(
-        text.contains("account: kernel counted 160, seen 150, lost 4, not requested 6,"),
+        text.contains("account: kernel counted 160, recorded 150, lost 4, not requested 6,"),
         "{text}"
     );
 

@@ -148,7 +148,7 @@ fn matching_device_statistics_are_noted() {
     made.tables.devices[0].counted[2] = 26;
     let other = text(&report(&made, &Selection::default()), 10);
     assert!(
-        other.contains("vda counted 2 reads 13.3 kB, 1 write 2.05 kB; seen 2 reads 12.8 kB")
+        other.contains("vda counted 2 reads 13.3 kB, 1 write 2.05 kB; recorded 2 reads 12.8 kB")
             && other.contains("the counts of vda differ from the device's own counters"),
         "{other}"
     );

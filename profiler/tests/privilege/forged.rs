@@ -59,9 +59,9 @@ fn a_forged_start_is_rejected() {
     let ours = std::process::id(); // root's
     for (scope, pid, why) in [
         (Scope::System, None, "run with sudo"),
-        (Scope::Pids(vec![ours]), None, "is not yours"),
-        (Scope::Command, Some(ours), "is not yours"),
-        (Scope::Command, Some(1), "is not yours"),
+        (Scope::Pids(vec![ours]), None, "permission denied for process"),
+        (Scope::Command, Some(ours), "permission denied for process"),
+        (Scope::Command, Some(1), "permission denied for process"),
     ] {
         let (mut child, link) = capture(&user, scope.clone());
         let log = log();

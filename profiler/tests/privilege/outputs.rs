@@ -95,7 +95,7 @@ fn another_users_file_is_left_unchanged() {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         let output = convert(&user, "umask 077", &path).output().unwrap();
         assert!(!output.status.success());
-        for word in ["profile.json.gz", "user 64124", "remove it, or choose another place"] {
+        for word in ["profile.json.gz", "user 64124", "remove it, or choose another path"] {
             assert!(said(&output).contains(word), "{word}: {}", said(&output));
         }
         assert_eq!(fs::read(&path).unwrap(), b"theirs");

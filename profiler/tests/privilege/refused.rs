@@ -38,7 +38,7 @@ fn other_users_and_the_whole_machine_are_refused() {
     needs_capture!();
     let Some(user) = User::with(ALL) else { return };
     expect_refusal(&user, &["-a", "-d", "1"], "run with sudo");
-    expect_refusal(&user, &["-p", "1", "-d", "1"], "process 1 is not yours: run with sudo");
+    expect_refusal(&user, &["-p", "1", "-d", "1"], "permission denied for process 1: run with sudo");
     expect_refusal(
         &user,
         &["--user", "root", "--", "/bin/true"],
@@ -85,7 +85,7 @@ fn own_processes_that_can_gain_privileges_are_refused() {
     let other = Running(other.args(["/bin/sleep", "60"]).spawn().unwrap());
     let pid = other.0.id().to_string();
     std::thread::sleep(std::time::Duration::from_millis(300));
-    expect_refusal(&user, &["-p", &pid, "-d", "1"], "is not yours");
+    expect_refusal(&user, &["-p", &pid, "-d", "1"], "permission denied for process");
 }
 
 #[test]

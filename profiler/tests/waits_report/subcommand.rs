@@ -56,7 +56,7 @@ fn tables_rows_and_json_say_the_same() {
     assert!(text.status.success());
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(
-        text.contains("waits = 50, 100 µs off-CPU") && text.contains("stopped"),
+        text.contains("waits:    50, 100 µs off-CPU") && text.contains("stopped"),
         "{text}"
     );
     let none = waits(&["--reason", "disk"], &path);

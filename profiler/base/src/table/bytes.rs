@@ -59,16 +59,16 @@ pub enum TableBytesError {
     #[error("these are not the bytes of an unwind table")]
     NotATable,
     /// Written by another version.
-    #[error("an unwind table of version {0}, not {VERSION}; it is made again")]
+    #[error("an unwind table of version {0}, not {VERSION}; it will be rebuilt")]
     Version(u32),
     /// The checksum does not match.
-    #[error("an unwind table that was damaged; it is made again")]
+    #[error("an unwind table that was damaged; it will be rebuilt")]
     Checksum,
     /// The bytes do not start at a multiple of 8.
     #[error("the address of an unwind table is not a multiple of 8")]
     Misaligned,
     /// A violated invariant.
-    #[error("an unwind table that breaks a promise: {0}")]
+    #[error("an unwind table that is inconsistent: {0}")]
     Invalid(&'static str),
 }
 

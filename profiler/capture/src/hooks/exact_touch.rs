@@ -188,7 +188,7 @@ pub fn rows() -> Vec<HookStatus> {
         "fault",
         "--exact-touch (fault_around_bytes)",
         refused,
-        "no action needed: it is an option",
+        "no action needed, unless you want --exact-touch",
     ));
     rows
 }

@@ -98,7 +98,7 @@ fn remedy(error: &ProgramError) -> &'static str {
         ProgramError::LoadError { io_error, .. } => io_remedy(io_error),
         ProgramError::SyscallError(error) => io_remedy(&error.io_error),
         ProgramError::Btf(_) => "use a kernel that has this tracepoint",
-        _ => "a newer kernel may help: 5.15 or newer is needed",
+        _ => "kernel 5.15 or newer is needed",
     }
 }
 

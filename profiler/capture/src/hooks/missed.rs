@@ -53,7 +53,8 @@ impl Missed {
         if self.0.is_empty() {
             return None;
         }
-        let mut text = "the kernel skipped some of our programs, which were already running on that CPU (".to_owned();
+        let mut text =
+            "the kernel skipped some of ngmi's eBPF programs, which were already running on that CPU (".to_owned();
         for (index, (name, count)) in self.0.iter().enumerate() {
             let comma = if index == 0 { "" } else { ", " };
             let _ = write!(text, "{comma}{name} {count}"); // a String takes everything

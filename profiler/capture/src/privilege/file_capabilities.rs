@@ -69,7 +69,7 @@ pub fn limit(terms: &mut Terms) -> anyhow::Result<Vec<String>> {
     let mut warnings = Vec::new();
     if std::mem::replace(&mut terms.block, BlockMode::Off) != BlockMode::Off {
         warnings.push(
-            "disk requests are left out: they are of the whole machine and include names of other users' files; use `sudo ngmi record` to record them"
+            "block requests are left out: they are of the whole machine and include names of other users' files; use `sudo ngmi record` to record them"
                 .to_owned(),
         );
     }
@@ -93,7 +93,7 @@ pub fn judge(process: &procfs::Identity, terms: &Terms) -> anyhow::Result<()> {
 fn check_unprivileged(process: &procfs::Identity, user: u32) -> anyhow::Result<()> {
     let (pid, group) = (process.pid, nix::unistd::getgid().as_raw());
     if process.user != Some(user) || process.group != Some(group) {
-        bail!("process {pid} is not yours: run with sudo");
+        bail!("permission denied for process {pid}: run with sudo");
     }
     if process.has_capabilities || !shows_itself(process, user) {
         bail!("process {pid} has rights that you don't have, or hides its memory: run with sudo");

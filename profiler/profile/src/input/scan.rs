@@ -48,7 +48,7 @@ impl Scan {
         match (self.string, byte) {
             // Sparse files consist of zero bytes, and may be of any size.
             (_, 0) => {
-                let why = "it contains zero bytes, which JSON never does";
+                let why = "it contains NUL bytes, so it is not JSON";
                 return Err(io::Error::new(io::ErrorKind::InvalidData, why));
             }
             (Some(_), b'"') if !self.is_escaped => self.string = None,

@@ -65,7 +65,7 @@ pub fn add_to(profile: &mut Profile) {
         ("Waiting: lock", CategoryColor::Purple),
         ("Waiting: pipe or socket", CategoryColor::LightGreen),
         ("Waiting: other", CategoryColor::DarkGray),
-        ("Disk request", CategoryColor::Blue),
+        ("Block request", CategoryColor::Blue),
     ] {
         profile.add_category(name, color);
     }

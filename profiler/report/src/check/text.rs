@@ -43,7 +43,7 @@ pub fn write(out: &mut dyn Write, judgement: &Judgement) -> io::Result<()> {
             .map_or(String::new(), |line| format!(" (line {line} of the budget)"));
         let what = row.by.name();
         let text = format!(
-            "no {what} is called `{name}`{line}, so its {} is within any limit",
+            "no {what} is called `{name}`{line}, so its limit for {} always holds",
             row.metric.words()
         );
         write_lines(out, &warning(&text))?;
@@ -57,7 +57,7 @@ pub fn write(out: &mut dyn Write, judgement: &Judgement) -> io::Result<()> {
         }
     }
     for (why, rows) in reasons {
-        write_lines(out, &warning(&format!("{}: not known: {why}", rows.join(", "))))?;
+        write_lines(out, &warning(&format!("{}: unknown: {why}", rows.join(", "))))?;
     }
     let mut end = vec![
         format!("{} over,", count(over as u64)),
@@ -66,7 +66,7 @@ pub fn write(out: &mut dyn Write, judgement: &Judgement) -> io::Result<()> {
     if unknown > 0 {
         end.push(format!("and {} unknown", count(unknown as u64)));
     }
-    write_lines(out, &wrapped("budgets:", &end, " "))
+    write_lines(out, &wrapped("limits:", &end, " "))
 }
 
 /// The excess over the limit, as a share of the limit.
@@ -96,20 +96,20 @@ pub fn sentence(row: &Row) -> String {
                 Limit::Baseline { had, .. } => format!(" (the baseline had {})", show(had)),
             };
             format!(
-                "{} is {}, limit {}: over by {}{from}",
+                "{}: {}, limit {} (over by {}){from}",
                 row.what(),
                 show(row.measured),
                 show(row.limit),
                 show(*over)
             )
         }
-        Verdict::Unknown(why) => format!("{} is not known: {why}", row.what()),
+        Verdict::Unknown(why) => format!("{}: unknown: {why}", row.what()),
         Verdict::Unmentioned => format!(
-            "no {} is called `{}`: {} is within any limit",
+            "no {} is called `{}`: its limit for {} always holds",
             row.by.name(),
             row.name,
             row.metric.words()
         ),
-        Verdict::Within => format!("{} is {}, limit {}", row.what(), show(row.measured), show(row.limit)),
+        Verdict::Within => format!("{}: {}, limit {}", row.what(), show(row.measured), show(row.limit)),
     }
 }

@@ -81,7 +81,7 @@ fn head(out: &mut dyn Write, diff: &Diff, (a, b): (&str, &str)) -> io::Result<()
             undecided => {
                 let (undecided, enough) = (count(undecided as u64), enough(diff.rows.len()));
                 let words = format!(
-                    "{undecided} more (marked ?) differ as far as this few runs can show; record {enough} runs of each to be sure"
+                    "undecided (marked ?): {undecided}, as far as so few runs can show; record {enough} runs of each to be sure"
                 );
                 write_lines(out, &wrapped_words("      ", &words))
             }

@@ -1,8 +1,8 @@
-//! Derives the phase of a process from stacks and markers: exec → ld.so → initialisers → main → after its first window.
+//! Derives the phase of a process from stacks and markers: exec → ld.so → initializers → main → after its first window.
 //!
 //! A process enters a phase with the first fault whose stack shows it, and does not go back until it runs another program: a library that
 //! `main` loads is loaded in `main`. Stripped programs have no `main`. There, the shape of the stack decides: libc calls `main` through two
-//! of its functions, and initialisers through one.
+//! of its functions, and initializers through one.
 
 use serde::Serialize;
 
@@ -27,9 +27,9 @@ named! {
         /// The dynamic linker maps and relocates libraries.
         #[serde(rename = "ld.so")]
         Loader => "ld.so",
-        /// Static initialisers run.
-        #[serde(rename = "initialisers")]
-        Initialisers => "initialisers",
+        /// Static initializers run.
+        #[serde(rename = "initializers")]
+        Initialisers => "initializers",
         /// The program itself.
         #[serde(rename = "main")]
         Main => "main",
@@ -180,7 +180,7 @@ fn step(tables: &Tables, functions: &Functions, frame: FrameId, above: Shown) ->
     }
     match (above.place, place) {
         (_, Place::Loader { .. }) => raise(Phase::Loader),
-        // A linker with symbols shows `_dl_init` when it runs initialisers. Its calls into libc and libm are IFUNC resolvers.
+        // A linker with symbols shows `_dl_init` when it runs initializers. Its calls into libc and libm are IFUNC resolvers.
         (Place::Loader { named: false }, Place::Elsewhere) => raise(Phase::Initialisers),
         (Place::Libc, Place::Elsewhere) if above.phase.is_none() && above.libc == 1 => raise(Phase::Initialisers),
         (Place::Libc, Place::Elsewhere) if above.phase.is_none() && above.libc == 2 => raise(Phase::Main),
@@ -208,7 +208,7 @@ fn place(module: &str, named: bool) -> Place {
 }
 
 /// The phase that a function name implies. Sources: glibc's elf/dl-init.c and csu/libc-start.c, and the names that GCC and LLVM give
-/// initialisers.
+/// initializers.
 fn phase_of(function: &str) -> Option<Phase> {
     let plain = function.split(['.', '@', '(']).next().unwrap_or(function);
     match plain {

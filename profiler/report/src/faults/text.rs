@@ -106,14 +106,14 @@ fn account(account: &AccountTotal) -> Vec<String> {
     let mut words = Vec::new();
     if account.threads > 0 {
         words.push(format!("kernel counted {}", count(account.kernel)));
-        words.push(format!("seen {}", count(account.seen)));
+        words.push(format!("recorded {}", count(account.seen)));
         words.push(format!("lost {}", count(account.lost)));
         if account.filtered > 0 {
             words.push(format!("not requested {}", count(account.filtered)));
         }
         let sign = if account.not_visible < 0 { "-" } else { "" };
         words.push(format!(
-            "not visible to this tier {sign}{}",
+            "not visible to this tier: {sign}{}",
             count(account.not_visible.unsigned_abs())
         ));
     }

@@ -135,7 +135,7 @@ fn a_mostly_wasted_file_is_reported_with_its_reader() {
     assert_eq!(found.len(), 1, "an eighth of a library is not reported: {found:?}");
     assert_eq!(
         found[0].line(),
-        "wasted:  2.91 MB of 4.10 MB read of table.bin by lookup, never mapped"
+        "wasted:  2.91 MB of 4.10 MB read from table.bin by lookup, never mapped"
     );
     assert!(found[0].lines().join(" ").contains("MADV_RANDOM"));
 }
@@ -204,7 +204,7 @@ fn reads_that_the_main_thread_waited_for_come_last() {
     assert_eq!(found.len(), 2);
     assert_eq!(
         found[1].line(),
-        "disk:    250 ms (25.0 %) for reads, mostly of libdemo.so; see `ngmi preload`"
+        "disk:    250 ms (25.0 %) for reads, mostly from libdemo.so; see `ngmi preload`"
     );
     assert_eq!(find(&tables(), &inputs(150)).len(), 1);
 }

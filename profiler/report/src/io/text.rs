@@ -62,7 +62,7 @@ pub fn write(out: &mut dyn Write, report: &IoReport, top: usize) -> io::Result<(
 
 fn head(report: &IoReport) -> Vec<String> {
     let recording = &report.recording;
-    let numbers = format!(", {}", duration(ns(recording.end.since(recording.start))));
+    let numbers = format!(", {} recorded", duration(ns(recording.end.since(recording.start))));
     let mut lines = vec![headline(recording, &numbers)];
     let of = if report.is_everything {
         report.requests
@@ -109,7 +109,11 @@ fn account(devices: &[DeviceRow]) -> Vec<String> {
         Some(if row.agrees() == Some(true) {
             format!("{device} matches its own counters")
         } else {
-            format!("{device} counted {}; seen {}", numbers(&counted), numbers(&row.done))
+            format!(
+                "{device} counted {}; recorded {}",
+                numbers(&counted),
+                numbers(&row.done)
+            )
         })
     };
     devices.iter().filter_map(of).collect()

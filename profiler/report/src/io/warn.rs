@@ -32,13 +32,13 @@ pub fn warnings(report: &IoReport) -> Vec<String> {
     let unfinished: u64 = report.by_device.iter().map(|row| row.unfinished).sum();
     if unfinished > 0 {
         warnings.push(format!(
-            "requests in flight when the recording ended: {}; they are exported as `no-end` rows, but are in no table",
+            "requests in flight when the recording ended: {}; they are exported as `no-end` rows, but do not appear in the tables",
             count(unfinished)
         ));
     }
     if report.by_device.iter().any(|row| row.stacked) {
         warnings.push(
-            "devices marked with * are stacked on others, which get the same requests again: they are in no total; select one with \
+            "devices marked with * are stacked on others, which get the same requests again: they are not included in totals; select one with \
             --device to see which processes used it"
                 .to_owned(),
         );

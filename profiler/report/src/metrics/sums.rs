@@ -89,7 +89,7 @@ impl Metrics {
         let mut warnings = Vec::new();
         for (loss, lost) in &tables.recording.losses {
             warnings.push(format!(
-                "lost: {}; metrics that count them are too low",
+                "events lost ({}): metrics that count such events are too low",
                 plural::loss(loss, *lost)
             ));
         }

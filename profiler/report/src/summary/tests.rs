@@ -148,7 +148,7 @@ fn the_printed_summary_leads_with_the_answer() {
     summary.output_bytes = Some(3_400_000);
     assert_eq!(
         summary.to_string(),
-        "demo: main thread 80.0 ms = 20.0 ms on CPU (25.0 %) + 60.0 ms not running\n\
+        "demo: main thread 80.0 ms = 20.0 ms on CPU (25.0 %) + 60.0 ms off-CPU\n\
          hottest: 50 ± 15 % hot (lib.so)\n         \
          30 ± 14 % warm (lib.so)\n         \
          10 ± 10 % lib.so + 0x0\n\
@@ -286,7 +286,7 @@ fn page_faults_show_files_and_unbalanced_accounts() {
     let faults: Vec<&str> = text.lines().filter(|line| line.starts_with("faults:")).collect();
     let expected = [
         "faults:  12,345 (312 major, 298 waited 1.93 s for disk), 1 failed",
-        "faults:  fault counts do not reconcile: 11 missing in thread 100",
+        "faults:  fault counts do not reconcile: 11 faults missing in thread 100",
     ];
     assert_eq!(faults, expected);
     summary.faults.as_mut().unwrap().failed = 0;

@@ -66,7 +66,7 @@ impl Summary {
         }
         let rest = main.wall_ns.saturating_sub(main.cpu_ns);
         let numbers = format!(
-            ": main thread {} = {} on CPU ({}) + {} not running",
+            ": main thread {} = {} on CPU ({}) + {} off-CPU",
             duration(main.wall_ns),
             duration(main.cpu_ns),
             percent(main.cpu_ns, main.wall_ns),

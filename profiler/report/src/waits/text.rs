@@ -42,7 +42,7 @@ fn head(report: &WaitReport) -> Vec<String> {
     let seen = crate::export::ns(recording.end.since(recording.start));
     let mut lines = vec![headline(recording, &format!(", {} recorded", duration(seen)))];
     lines.push(format!(
-        "waits = {}, {} off-CPU = {} blocked + {} waiting for a CPU",
+        "waits:    {}, {} off-CPU = {} blocked + {} waiting for a CPU",
         selected_of(totals.waits, report.waits_in_file),
         duration(totals.off_ns),
         duration(totals.blocked_ns),
@@ -52,12 +52,12 @@ fn head(report: &WaitReport) -> Vec<String> {
     if account.threads > 0 {
         let known = account.on_ns.saturating_add(account.off_ns);
         lines.push(format!(
-            "lifetime of {} = {} on + {} off CPU: {} of {}",
+            "lifetime: {} of {} = {} on-CPU + {} off-CPU ({})",
+            duration(account.life_ns),
             counted(account.threads, "thread"),
             duration(account.on_ns),
             duration(account.off_ns),
-            percent(known, account.life_ns),
-            duration(account.life_ns)
+            percent(known, account.life_ns)
         ));
     }
     if let Some(problem) = &report.problem {

@@ -10,8 +10,8 @@ use super::values::LinkerArg;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  ngmi record --cold --exact-touch --save-only -- ./program\n  \
-                  ngmi order profile.json.gz --file ./program -o program.order\n  \
-                  cc -ffunction-sections *.c -fuse-ld=lld -Wl,--symbol-ordering-file=program.order\n\n\
+                  ngmi order profile.json.gz --file ./program -o p.order\n  \
+                  cc -ffunction-sections *.c -fuse-ld=lld -Wl,--symbol-ordering-file=p.order\n\n\
                   Functions that never ran keep their order, after the others."
 )]
 pub struct Order {

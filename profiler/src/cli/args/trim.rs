@@ -9,7 +9,7 @@ use clap::Args;
 #[command(
     after_help = "Examples:\n  ngmi trim firefox.json.gz --from 1.5 --to 3 -o start.json.gz\n  \
                   ngmi trim firefox.json.gz --process 'Web Content' -o tab.json.gz\n\n\
-                  Names may be patterns with * and ?. Waits and markers are cut to the time range; page faults and disk requests that overlap it are kept whole."
+                  Names may be patterns with * and ?. Waits and markers are cut to the time range; page faults and block requests that overlap it are kept whole."
 )]
 pub struct Trim {
     /// The profile to trim

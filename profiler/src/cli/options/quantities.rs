@@ -60,6 +60,7 @@ pub fn in_seconds(text: &str) -> Option<f64> {
 pub(super) fn number(text: &str, what: &str, low: u32, high: u32) -> Result<u32> {
     let value: u64 = text
         .parse()
+        .ok()
         .with_context(|| format!("{what} is `{text}`; give a whole number, {low} to {high}"))?;
     match u32::try_from(value) {
         Ok(value) if (low..=high).contains(&value) => Ok(value),

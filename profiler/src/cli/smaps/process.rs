@@ -67,7 +67,9 @@ impl Reader {
     /// Reads the regions until they add up to the kernel's sums, if they ever do.
     fn process(&mut self, pid: u32) -> Result<Process> {
         let name = procfs::stat(pid, pid).map(|stat| escaped(&stat.name));
-        let name = name.with_context(|| format!("no such process: {pid}; `pgrep -a NAME` lists running processes"))?;
+        let name = name
+            .ok()
+            .with_context(|| format!("no such process: {pid}; `pgrep -a NAME` lists running processes"))?;
         let mut left = ATTEMPTS;
         loop {
             let text = text(pid, "smaps")?;

@@ -93,7 +93,7 @@ impl Report<'_> {
         let evicted = moved(u64::saturating_sub).map_or(String::new(), |evicted| format!("{evicted} evicted, "));
         match wrong {
             0 => format!("cold: {files}, {total}: {evicted}nothing left in memory"),
-            _ => format!("cold: {files}, {total}: {evicted}{part} stay in memory:"),
+            _ => format!("cold: {files}, {total}: {evicted}{part} still in memory:"),
         }
     }
 
@@ -103,7 +103,7 @@ impl Report<'_> {
         let sampled = known.iter().filter(|entry| entry.is_sampled).count() as u64;
         if sampled > 0 {
             let text = format!(
-                "{} of other owners by sample: only root can see more",
+                "{} of other owners checked by sampling: only root can check every page",
                 counted(sampled, "file")
             );
             lines.extend(wrapped(&text));
@@ -111,7 +111,11 @@ impl Report<'_> {
         let unknown: Vec<&&Entry> = known.iter().filter(|entry| entry.after.is_none()).collect();
         if !unknown.is_empty() {
             let size = bytes(sum(unknown.iter().map(|entry| entry.len)));
-            let did = if self.wanted == Wanted::Warm { "read" } else { "advised" };
+            let did = if self.wanted == Wanted::Warm {
+                "read"
+            } else {
+                "eviction requested"
+            };
             lines.extend(wrapped(&format!(
                 "{}, {size}: {did}, but this kernel does not report how much is in memory; only root can see it",
                 counted(unknown.len() as u64, "file")

@@ -86,11 +86,11 @@ fn look(file: &FileNeed, start_unix_ms: u64) -> Result<Listed, Skip> {
 
 fn reason(skip: Skip) -> &'static str {
     match skip {
-        Skip::Nameless => "without known names",
-        Skip::Gone => "gone since",
+        Skip::Nameless => "name unknown",
+        Skip::Gone => "deleted",
         Skip::Changed => "changed since, or by the recorded run itself",
-        Skip::Special => "not regular files or reached through links",
-        Skip::Memory => "on a file system in memory",
+        Skip::Special => "not a regular file, or reached through a link",
+        Skip::Memory => "on an in-memory file system",
         Skip::Unreadable => "not readable",
     }
 }

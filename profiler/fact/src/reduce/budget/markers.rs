@@ -14,6 +14,7 @@ use crate::{
     ThreadId, fault::FaultClass,
 };
 use base::addr::{Timestamp, ns};
+use base::plural::count;
 
 /// Maximum number of distinct stacks of folded faults, unless a quarter of the marker budget is more.
 const FOLDED_STACKS: usize = 1 << 16;
@@ -296,32 +297,37 @@ fn notes(dropped: u64, recording: &Recording) -> Vec<String> {
     let mut notes = Vec::new();
     if dropped > 0 {
         notes.push(format!(
-            "markers dropped (the shortest and latest first): {dropped}; keep all with --keep-events."
+            "markers dropped (the shortest and latest first): {}; keep all with --keep-events.",
+            count(dropped)
         ));
     }
     if faults > 0 {
         notes.push(format!(
-            "page faults without a marker (the shortest minor ones): {faults}; totals and call trees include them; keep all \
-             with --keep-events."
+            "page faults without a marker (the shortest minor ones): {}; totals and call trees include them; keep all \
+             with --keep-events.",
+            count(faults)
         ));
     }
     if reads > 0 {
         notes.push(format!(
-            "reads without a marker (the smallest ones): {reads}; sums by file include them; keep all with --keep-events."
+            "reads without a marker (the smallest ones): {}; sums by file include them; keep all with --keep-events.",
+            count(reads)
         ));
     }
     let waits = sum(&mut recording.folded_waits.iter().map(|folded| folded.waits));
     if waits > 0 {
         notes.push(format!(
-            "waits not listed individually (the shortest ones): {waits}; totals and call trees include them; keep all \
-             with --keep-events."
+            "waits not listed individually (the shortest ones): {}; totals and call trees include them; keep all \
+             with --keep-events.",
+            count(waits)
         ));
     }
     let requests = sum(&mut recording.folded_requests.iter().map(|folded| folded.requests));
     if requests > 0 {
         notes.push(format!(
-            "block requests without a marker (the smallest ones): {requests}; sums by device and counters include them; \
-             keep all with --keep-events."
+            "block requests without a marker (the smallest ones): {}; sums by device and counters include them; \
+             keep all with --keep-events.",
+            count(requests)
         ));
     }
     notes

@@ -7,7 +7,7 @@ use crate::FaultAccount;
 use crate::Location;
 use crate::reduce::budget::Collected;
 use base::addr::Timestamp;
-use base::plural::counted;
+use base::plural::{count, counted};
 
 /// Replaces the old processes and threads by the new ones, and notes in the recording which rows are merged.
 pub fn gather(tables: &mut Tables, plan: &Plan, collected: &Collected) {
@@ -162,8 +162,9 @@ fn note(merged_threads: &[MergedThreads]) -> String {
         .iter()
         .fold(0u64, |sum, merged| sum.saturating_add(merged.threads));
     format!(
-        "{threads} least active threads are merged into {} rows by program: their waits are summed up by stack; keep all \
-         with --keep-events.",
-        merged_threads.len()
+        "the {} least active threads are merged into {} by program; their waits are aggregated by stack; keep all with \
+         --keep-events.",
+        count(threads),
+        counted(merged_threads.len() as u64, "row")
     )
 }
