@@ -17,7 +17,7 @@ use crate::event::{Attachment, AttachmentKind};
 use crate::report::text::bytes;
 
 /// The largest file that is taken, in bytes; a larger one is reported and left out.
-const SIZE_LIMIT: u64 = 256 << 20;
+pub const SIZE_LIMIT: u64 = 256 << 20;
 
 /// Maximum bytes of all files; those that no longer fit are counted and left out.
 const TOTAL_LIMIT: u64 = 1 << 30;

@@ -1,26 +1,28 @@
 //! Firefox's own profiler: started by environment variables without its stack sampling, so that it only collects markers.
 //! It writes them when Firefox exits, or when it gets SIGUSR2.
 
+mod place;
 mod running;
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
+use nix::unistd::geteuid;
 
 use super::identity::Environment;
-use crate::capture::proc::procfs;
+use crate::capture::proc::{pidfd, procfs};
 use crate::event::Attachment;
 use crate::fact::{FactSink, Tables};
 use crate::profile::merge_gecko;
 use crate::record::options::Gecko;
-pub use running::RunningFirefox;
+pub use running::{Handle, RunningFirefox};
 
 /// Prefix of the variables.
 const PREFIX: &str = "MOZ_PROFILER_";
@@ -89,17 +91,18 @@ pub fn configure(environment: &mut Environment, folder: &Path, features: &str) {
 /// Lets a Firefox that still runs, as this process or below it, write its file to the folder, and waits for it.
 pub fn dump(pid: u32, folder: &Path) {
     let below = procfs::descendants(&[pid], MOST).unwrap_or_default();
-    let Some(firefox) = std::iter::once(pid).chain(below).find(|pid| takes_signal(*pid)) else {
+    // Opened before the check, so that the signal can't reach a later process with the same id.
+    let opened = |pid: u32| Some((pid, pidfd::open(pid).ok().filter(|_| takes_signal(pid))?));
+    let Some((firefox, process)) = std::iter::once(pid).chain(below).find_map(opened) else {
         return;
     };
-    let Ok(target) = i32::try_from(firefox) else { return };
-    if kill(Pid::from_raw(target), Signal::SIGUSR2).is_err() {
+    if pidfd::send(&process, Signal::SIGUSR2).is_err() {
         return;
     }
     // The parent process has number 0 among Firefox's kinds of processes.
     let file = folder.join(format!("profile_0_{firefox}.json"));
     let deadline = Instant::now() + DUMP_LIMIT;
-    while Instant::now() < deadline && Path::new(&format!("/proc/{firefox}")).exists() && !is_complete(&file) {
+    while Instant::now() < deadline && !pidfd::has_ended(&process) && complete(&file).is_none() {
         sleep(STEP);
     }
 }
@@ -124,18 +127,29 @@ fn takes(pid: u32, signals: &[Signal]) -> bool {
     is_caught && !is_child && program.is_ok_and(|program| has_engine(&program))
 }
 
-/// Whether the file is the one with all processes: before it, Firefox writes one with the parent process only.
-fn is_complete(path: &Path) -> bool {
-    let end = || -> std::io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
-        let size = file.seek(SeekFrom::End(0))?;
-        file.seek(SeekFrom::Start(size.saturating_sub(END)))?;
-        let mut end = Vec::new();
-        file.take(END).read_to_end(&mut end)?;
-        Ok(end)
-    };
-    let end = end().unwrap_or_default();
-    end.ends_with(b"}") && end.windows(GATHERED.len()).any(|window| window == GATHERED)
+/// Opens a regular file of ours, and waits for nothing.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_file() && metadata.uid() == geteuid().as_raw() {
+        Ok(file)
+    } else {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+}
+
+/// The file with all processes, at its start, once it is complete: before it, Firefox writes one with the parent process
+/// only.
+fn complete(path: &Path) -> Option<File> {
+    let mut file = open(path).ok()?;
+    let size = file.seek(SeekFrom::End(0)).ok()?;
+    file.seek(SeekFrom::Start(size.saturating_sub(END))).ok()?;
+    let mut end = Vec::new();
+    (&file).take(END).read_to_end(&mut end).ok()?;
+    file.rewind().ok()?;
+    let is_whole = end.ends_with(b"}") && end.windows(GATHERED.len()).any(|window| window == GATHERED);
+    is_whole.then_some(file)
 }
 
 /// Kind of file: `gecko-PID.json` at exit, `profile_0_PID.json` on SIGUSR2.
@@ -203,8 +217,14 @@ mod tests {
             (&whole[..whole.len() - 2], false),
         ] {
             fs::write(&path, text).unwrap();
-            assert_eq!(is_complete(&path), complete);
+            assert_eq!(super::complete(&path).is_some(), complete);
         }
-        assert!(!is_complete(Path::new("/nonexistent")));
+        assert!(complete(Path::new("/nonexistent")).is_none());
+        // Neither a link nor a pipe, which would have to be waited for.
+        let (link, pipe) = (folder.path().join("link"), folder.path().join("pipe"));
+        fs::write(&path, &whole).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(complete(&link).is_none() && complete(&pipe).is_none());
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT};
 
+use super::gecko::Handle;
 use super::spool::LogPlace;
 use crate::terminal::print_note;
 
@@ -56,6 +57,7 @@ pub struct Signals(Arc<State>);
 struct State {
     log: OnceLock<Arc<Mutex<LogPlace>>>,
     folders: OnceLock<Vec<PathBuf>>,
+    firefox: OnceLock<Arc<Handle>>,
     interrupted: AtomicBool,
     hung_up: AtomicBool,
     finishing: AtomicBool,
@@ -96,6 +98,11 @@ impl Signals {
     /// Sets the folders to remove when the profile is skipped.
     pub fn set_folders(&self, folders: Vec<PathBuf>) {
         let _ = self.0.folders.set(folders); // set only once
+    }
+
+    /// Sets the Firefox whose profiler is to be stopped when the profile is skipped.
+    pub fn set_firefox(&self, firefox: Arc<Handle>) {
+        let _ = self.0.firefox.set(firefox); // there is only one
     }
 
     /// Whether there was a signal.
@@ -152,6 +159,10 @@ impl State {
                 log.display()
             )),
             None => print_note("gave up; nothing was recorded"),
+        }
+        // The exit drops nothing: without this, Firefox would go on sampling.
+        if let Some(note) = self.firefox.get().and_then(|firefox| firefox.abandon()) {
+            print_note(note);
         }
         for folder in self.folders.get().into_iter().flatten() {
             let _ = std::fs::remove_dir_all(folder);

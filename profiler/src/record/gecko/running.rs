@@ -1,40 +1,55 @@
 //! The profiler of a Firefox that runs already: SIGUSR1 starts it, with its default settings; SIGUSR2 stops it and makes it
 //! write its file to the user's folder for downloads. Verified with Firefox 153.
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use nix::sys::signal::Signal;
 use nix::unistd::geteuid;
 
-use super::{DUMP_LIMIT, ON_SIGNAL, STEP, is_complete, takes};
+use super::place::{environment_of, folder};
+use super::{DUMP_LIMIT, STEP, complete, open, takes};
 use crate::capture::proc::pidfd;
-use crate::record::identity::Environment;
+use crate::record::attachments::SIZE_LIMIT;
 
 /// Name of its thread that takes samples, which exists while the profiler runs.
 const SAMPLER: &[u8] = b"SamplerThread\n";
 /// What to do instead.
 const INSTEAD: &str = "save a profile with Firefox's own profiler and run `ngmi load --merge FILE`";
-/// Maximum bytes of the list of the user's folders.
-const LIST: u64 = 64 << 10;
+/// How long the recording waits for the profiler to start.
+const START_LIMIT: Duration = Duration::from_secs(2);
 
 /// A Firefox whose profiler we start and stop. Stops it when dropped.
 #[derive(Debug)]
-pub struct RunningFirefox {
+pub struct RunningFirefox(Arc<Handle>);
+
+/// What the recording shares with the handler of signals.
+#[derive(Debug)]
+pub struct Handle {
     pid: u32,
     /// Signals through it can't reach a later process with the same id.
     process: OwnedFd,
     /// The file that it will write.
     file: PathBuf,
-    is_started: bool,
+    phase: Mutex<Phase>,
+}
+
+/// What we did to its profiler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It is not ours: not started, or its file was collected.
+    Idle,
+    /// Started by us; whether it was seen to sample since.
+    Started { is_seen: bool },
+    /// Stopped by us: it writes its file.
+    Stopped,
 }
 
 impl RunningFirefox {
@@ -57,91 +72,214 @@ impl RunningFirefox {
         if namespace("self") != namespace(&pid.to_string()) {
             bail!("--gecko: process {pid} runs in a container, so the file of its profiler can't be found; {INSTEAD}");
         }
-        if is_sampling(pid) {
-            bail!("--gecko: the profiler of process {pid} runs already; stop it first, or {INSTEAD}");
-        }
-        let folder = folder(&environment_of(pid)?)
-            .ok_or_else(|| anyhow!("--gecko: process {pid} has no folder for downloads (HOME); {INSTEAD}"))?;
-        // The parent process has number 0 among Firefox's kinds of processes.
-        let file = folder.join(format!("profile_0_{pid}.json"));
-        if file.symlink_metadata().is_ok() {
-            bail!("--gecko: Firefox would overwrite {}; move it first", file.display());
-        }
-        if !is_firefox(pid) {
-            bail!("--gecko: process {pid} ended"); // before its descriptor was opened
-        }
-        Ok(Self {
+        let folder = folder(&environment_of(pid)?).ok_or_else(|| {
+            anyhow!(
+                "--gecko: the folder for the file of process {pid} is unknown: its MOZ_UPLOAD_DIR, or else its HOME, must be \
+                 an absolute path; {INSTEAD}"
+            )
+        })?;
+        let handle = Handle {
             pid,
             process,
-            file,
-            is_started: false,
-        })
+            // The parent process has number 0 among Firefox's kinds of processes.
+            file: folder.join(format!("profile_0_{pid}.json")),
+            phase: Mutex::new(Phase::Idle),
+        };
+        handle.check_idle()?;
+        Ok(Self(Arc::new(handle)))
     }
 
-    /// Starts its profiler.
+    /// Starts its profiler, and waits up to 2 s until it runs.
     ///
     /// # Errors
-    /// The process has ended.
+    /// The process has ended or changed, or its profiler was started by something else since it was found.
     pub fn start(&mut self) -> Result<()> {
-        pidfd::send(&self.process, Signal::SIGUSR1).with_context(|| format!("--gecko: process {}", self.pid))?;
-        self.is_started = true;
+        self.0.start()?;
+        let deadline = Instant::now() + START_LIMIT;
+        while Instant::now() < deadline && !self.0.look() && !pidfd::has_ended(&self.0.process) {
+            sleep(STEP);
+        }
         Ok(())
     }
 
     /// Its process id.
     pub fn pid(&self) -> u32 {
-        self.pid
+        self.0.pid
+    }
+
+    /// For the handler of signals, which may end ngmi before this is dropped.
+    pub fn handle(&self) -> Arc<Handle> {
+        self.0.clone()
     }
 
     /// Stops its profiler, and moves its file to the folder.
     ///
     /// # Errors
-    /// There is no complete file; the text is for the user.
-    pub fn collect(mut self, folder: &Path) -> Result<(), String> {
-        let shown = self.file.display().to_string();
-        if !self.stop() {
-            return Err(format!("Firefox's profiler did not write {shown} within 10 s"));
+    /// There is no complete file, or it is too large or could not be copied and so stays where it is; the text is for
+    /// the user.
+    pub fn collect(self, folder: &Path) -> Result<(), String> {
+        let file = self.0.stop()?;
+        let shown = self.0.file.display();
+        if file.metadata().is_ok_and(|metadata| metadata.len() > SIZE_LIMIT) {
+            return Err(format!(
+                "{shown} is larger than 256 MiB; run `ngmi load --merge {shown}`"
+            ));
         }
-        let name = self.file.file_name().unwrap_or_default();
-        let moved =
-            open(&self.file).and_then(|mut from| io::copy(&mut from, &mut File::create_new(folder.join(name))?));
-        self.remove();
-        moved
-            .map(drop)
-            .map_err(|error| format!("{shown} could not be read: {error}"))
-    }
-
-    /// Whether its file is complete.
-    fn stop(&mut self) -> bool {
-        if !std::mem::take(&mut self.is_started) || pidfd::send(&self.process, Signal::SIGUSR2).is_err() {
-            return false;
-        }
-        let deadline = Instant::now() + DUMP_LIMIT;
-        loop {
-            let is_whole = open(&self.file).is_ok() && is_complete(&self.file);
-            let is_over = Instant::now() >= deadline || !Path::new(&format!("/proc/{}", self.pid)).exists();
-            if is_whole || is_over {
-                return is_whole;
-            }
-            sleep(STEP);
-        }
-    }
-
-    /// Removes the file, which did not exist before.
-    fn remove(&self) {
-        if open(&self.file).is_ok() {
-            let _ = fs::remove_file(&self.file); // the user sees what is left
-        }
+        let name = self.0.file.file_name().unwrap_or_default();
+        copy(&file, &folder.join(name)).map_err(|error| {
+            let folder = folder.display();
+            format!("{shown} could not be copied to {folder}: {error}; run `ngmi load --merge {shown}`")
+        })?;
+        self.0.remove(&file);
+        Ok(())
     }
 }
 
 impl Drop for RunningFirefox {
     fn drop(&mut self) {
-        if self.is_started {
-            self.stop();
-            self.remove();
+        if let Ok(file) = self.0.stop() {
+            self.0.remove(&file);
         }
     }
+}
+
+impl Handle {
+    /// Checks that it is the Firefox that was found, that its profiler is idle, and that its file doesn't exist.
+    fn check_idle(&self) -> Result<()> {
+        let (pid, shown) = (self.pid, self.file.display());
+        if !self.is_same() {
+            bail!("--gecko: process {pid} ended, or no longer catches the signals of its profiler; {INSTEAD}");
+        }
+        if is_sampling(pid) {
+            bail!("--gecko: the profiler of process {pid} runs already; stop it first, or {INSTEAD}");
+        }
+        if self.file.symlink_metadata().is_ok() {
+            bail!("--gecko: Firefox would overwrite {shown}; move it first");
+        }
+        Ok(())
+    }
+
+    /// Whether it is still a Firefox that catches the signals. It may have executed another program, which they would end.
+    fn is_same(&self) -> bool {
+        !pidfd::has_ended(&self.process) && is_firefox(self.pid)
+    }
+
+    /// Locked while a signal is checked and sent, since the handler of signals sends one as well.
+    fn phase(&self) -> MutexGuard<'_, Phase> {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&self) -> Result<()> {
+        let mut phase = self.phase();
+        self.check_idle()?; // sudo may have asked for a password since
+        pidfd::send(&self.process, Signal::SIGUSR1).with_context(|| format!("--gecko: process {}", self.pid))?;
+        *phase = Phase::Started { is_seen: false };
+        Ok(())
+    }
+
+    /// Whether it samples for us.
+    fn look(&self) -> bool {
+        let is_sampling = is_sampling(self.pid);
+        if let Phase::Started { is_seen } = &mut *self.phase() {
+            *is_seen |= is_sampling;
+        }
+        is_sampling
+    }
+
+    /// Requests its file, unless that could end another program, or stop the profiler for someone else.
+    fn request(&self) -> Result<(), String> {
+        let mut phase = self.phase();
+        let (pid, shown) = (self.pid, self.file.display());
+        let Phase::Started { is_seen } = *phase else {
+            return Err(format!(
+                "the profiler of Firefox (process {pid}) was not running for ngmi"
+            ));
+        };
+        *phase = Phase::Idle;
+        if !self.is_same() {
+            return Err(format!(
+                "Firefox (process {pid}) ended before its profiler was stopped: its markers are lost"
+            ));
+        }
+        if self.file.symlink_metadata().is_ok() {
+            return Err(format!(
+                "{shown} was not requested by ngmi, which left it and the profiler of Firefox alone; if it is the profile \
+                 of this recording, run `ngmi load --merge {shown}`"
+            ));
+        }
+        // One that was not seen to start gets this signal after the first one.
+        if is_seen && !is_sampling(pid) {
+            return Err(format!(
+                "the profiler of Firefox (process {pid}) was stopped before the recording ended; if you saved its profile, \
+                 run `ngmi load --merge FILE`"
+            ));
+        }
+        pidfd::send(&self.process, Signal::SIGUSR2)
+            .map_err(|error| format!("the profiler of Firefox (process {pid}) could not be stopped: {error}"))?;
+        *phase = Phase::Stopped;
+        Ok(())
+    }
+
+    /// Stops it, and waits for its complete file.
+    fn stop(&self) -> Result<File, String> {
+        self.request()?;
+        let deadline = Instant::now() + DUMP_LIMIT;
+        loop {
+            let is_over = Instant::now() >= deadline;
+            let has_ended = pidfd::has_ended(&self.process);
+            if let Some(file) = complete(&self.file) {
+                return Ok(file);
+            }
+            let shown = self.file.display();
+            if has_ended {
+                return Err(format!(
+                    "Firefox (process {}) ended before {shown} was complete",
+                    self.pid
+                ));
+            }
+            if is_over {
+                return Err(format!(
+                    "Firefox's profiler did not write {shown} within 10 s; when it has, run `ngmi load --merge {shown}`"
+                ));
+            }
+            sleep(STEP);
+        }
+    }
+
+    /// Stops it without waiting for its file; the text is for the user. `None`: there is nothing to stop.
+    pub fn abandon(&self) -> Option<String> {
+        let phase = *self.phase();
+        if phase == Phase::Idle {
+            return None;
+        }
+        let requested = if phase == Phase::Stopped {
+            Ok(())
+        } else {
+            self.request()
+        };
+        Some(requested.map_or_else(
+            |problem| problem,
+            |()| format!("Firefox stops its profiler and writes {}", self.file.display()),
+        ))
+    }
+
+    /// Removes the file that it wrote for us.
+    fn remove(&self, ours: &File) {
+        let id = |file: &File| file.metadata().map(|metadata| (metadata.dev(), metadata.ino())).ok();
+        if open(&self.file).is_ok_and(|file| id(&file) == id(ours)) {
+            let _ = fs::remove_file(&self.file); // the user sees what is left
+        }
+        *self.phase() = Phase::Idle;
+    }
+}
+
+/// Copies a file that is not too large; leaves no part of it behind.
+fn copy(from: &File, to: &Path) -> io::Result<()> {
+    let mut copy = File::create_new(to)?;
+    let copied = io::copy(&mut from.take(SIZE_LIMIT), &mut copy);
+    copied.map(drop).inspect_err(|_| {
+        let _ = fs::remove_file(to); // the folder is removed with it
+    })
 }
 
 /// Whether it is Firefox's main process, and neither signal would end it.
@@ -162,150 +300,6 @@ fn namespace(pid: &str) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/mnt")).ok()
 }
 
-/// The variables that it was started with.
-fn environment_of(pid: u32) -> Result<Environment> {
-    let path = format!("/proc/{pid}/environ");
-    let bytes = fs::read(&path).with_context(|| format!("--gecko: cannot read {path}"))?;
-    let variables = bytes.split(|byte| *byte == 0).filter_map(|variable| {
-        let at = variable.iter().position(|byte| *byte == b'=')?;
-        let text = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
-        Some((text(&variable[..at]), text(&variable[at + 1..])))
-    });
-    Ok(variables.collect())
-}
-
-/// Where it writes: its variable, or the user's folder for downloads, as `xdg-user-dirs` keeps it.
-fn folder(environment: &Environment) -> Option<PathBuf> {
-    let value = |name: &str| environment.get(OsStr::new(name)).filter(|value| !value.is_empty());
-    if let Some(folder) = value(ON_SIGNAL) {
-        return Some(folder.into());
-    }
-    let home = PathBuf::from(value("HOME")?);
-    let config = value("XDG_CONFIG_HOME").map_or_else(|| home.join(".config"), PathBuf::from);
-    let mut list = String::new();
-    let opened = open(&config.join("user-dirs.dirs"));
-    let read = opened.and_then(|file| file.take(LIST).read_to_string(&mut list));
-    let mut lines = list
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("XDG_DOWNLOAD_DIR="));
-    let listed = lines
-        .next_back()
-        .map(|path| path.trim_matches('"'))
-        .filter(|_| read.is_ok());
-    let listed = listed.and_then(|path| match path.strip_prefix("$HOME") {
-        Some(rest) => Some(home.join(rest.trim_start_matches('/'))),
-        None => path.starts_with('/').then(|| path.into()),
-    });
-    Some(listed.unwrap_or_else(|| home.join("Downloads")))
-}
-
-/// Opens a regular file of ours, and waits for nothing.
-fn open(path: &Path) -> io::Result<File> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
-    let file = File::options().read(true).custom_flags(flags).open(path)?;
-    let metadata = file.metadata()?;
-    if metadata.is_file() && metadata.uid() == geteuid().as_raw() {
-        Ok(file)
-    } else {
-        Err(io::ErrorKind::PermissionDenied.into())
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use std::process::{Child, Command};
-
-    use super::*;
-
-    /// A shell in the place of Firefox: next to its library, with handlers of both signals. The second writes its file.
-    fn firefox(folder: &Path, text: &str) -> Child {
-        fs::copy("/bin/sh", folder.join("browser")).unwrap();
-        File::create(folder.join("libxul.so")).unwrap();
-        let text = text.replace('"', "\\\"");
-        let script = format!(
-            "trap ': > started' USR1; trap \"printf %s '{text}' > profile_0_$$.json\" USR2; : > ready; \
-             while [ ! -e stop ]; do sleep 0.02; done"
-        );
-        fs::write(folder.join("script"), script).unwrap();
-        let mut shell = Command::new(folder.join("browser"));
-        shell.arg("script").current_dir(folder).env(ON_SIGNAL, folder);
-        let child = shell.spawn().unwrap();
-        wait_for(&folder.join("ready"));
-        child
-    }
-
-    fn wait_for(path: &Path) {
-        while !path.exists() {
-            sleep(STEP);
-        }
-    }
-
-    fn end(folder: &Path, mut child: Child) {
-        File::create(folder.join("stop")).unwrap();
-        child.wait().unwrap();
-    }
-
-    #[test]
-    fn a_firefox_is_started_and_its_file_moved() {
-        let (folder, ours) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let text = r#"{"a":1,"profileGatheringLogEnd_TSms":7.5}"#;
-        let child = firefox(folder.path(), text);
-        let mut running = RunningFirefox::find(&[std::process::id(), child.id()]).unwrap();
-        assert_eq!(running.pid(), child.id());
-        running.start().unwrap();
-        wait_for(&folder.path().join("started"));
-        running.collect(ours.path()).unwrap();
-        let name = format!("profile_0_{}.json", child.id());
-        assert_eq!(fs::read_to_string(ours.path().join(&name)).unwrap(), text);
-        assert!(!folder.path().join(&name).exists());
-        // A file of the user is never overwritten.
-        fs::write(folder.path().join(&name), "theirs").unwrap();
-        let error = RunningFirefox::find(&[child.id()]).unwrap_err().to_string();
-        assert!(error.contains("would overwrite"), "{error}");
-        end(folder.path(), child);
-    }
-
-    #[test]
-    fn a_failed_recording_stops_it_and_leaves_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let child = firefox(folder.path(), r#"{"profileGatheringLogEnd_TSms":7.5}"#);
-        let mut running = RunningFirefox::find(&[child.id()]).unwrap();
-        running.start().unwrap();
-        drop(running);
-        assert!(!folder.path().join(format!("profile_0_{}.json", child.id())).exists());
-        end(folder.path(), child);
-    }
-
-    #[test]
-    fn a_firefox_that_ends_is_no_wait() {
-        let folder = tempfile::tempdir().unwrap();
-        let child = firefox(folder.path(), "{");
-        let mut running = RunningFirefox::find(&[child.id()]).unwrap();
-        running.start().unwrap();
-        end(folder.path(), child);
-        let began = Instant::now();
-        assert!(running.collect(folder.path()).unwrap_err().contains("did not write"));
-        assert!(began.elapsed() < DUMP_LIMIT);
-    }
-
-    #[test]
-    fn other_processes_get_no_signal() {
-        let error = RunningFirefox::find(&[std::process::id()]).unwrap_err().to_string();
-        assert!(error.contains("ngmi load --merge"), "{error}");
-    }
-
-    #[test]
-    fn the_folder_for_downloads_is_the_users() {
-        let home = tempfile::tempdir().unwrap();
-        let mut environment = Environment::new();
-        assert_eq!(folder(&environment), None);
-        environment.insert("HOME".into(), home.path().into());
-        assert_eq!(folder(&environment), Some(home.path().join("Downloads")));
-        fs::create_dir(home.path().join(".config")).unwrap();
-        let list = "# x\nXDG_DOWNLOAD_DIR=\"$HOME/Laden\"\nXDG_DESKTOP_DIR=\"/x\"\n";
-        fs::write(home.path().join(".config/user-dirs.dirs"), list).unwrap();
-        assert_eq!(folder(&environment), Some(home.path().join("Laden")));
-        environment.insert(ON_SIGNAL.into(), "/elsewhere".into());
-        assert_eq!(folder(&environment), Some("/elsewhere".into()));
-    }
-}
+#[path = "running_tests.rs"]
+mod tests;
