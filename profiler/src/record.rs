@@ -9,6 +9,7 @@ mod children;
 pub mod command;
 pub mod conversion;
 pub mod finish;
+mod firefox;
 pub mod folders;
 pub mod gecko;
 mod handover;
@@ -44,10 +45,11 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Result, anyhow, bail};
 use nix::unistd::Uid;
 
+use crate::capture::privilege::terms::Terms;
 use crate::capture::socket::wire::Mapped;
 use crate::event::write::LogWriter;
 use crate::event::{Cost, End, Event};
-use crate::record::options::{Gecko, RecordOptions, Target, Wanted};
+use crate::record::options::{RecordOptions, Target, Wanted};
 use crate::report::repeat::CacheState;
 use crate::report::summary::Summary;
 use crate::terminal::print_note;
@@ -59,7 +61,6 @@ use cache::system::Dropper;
 use command::Waiting;
 use finish::Plan;
 use folders::Folders;
-use gecko::RunningFirefox;
 use identity::{Environment, Identity};
 use privilege::Capture;
 use session::{Captured, Unwinding};
@@ -104,41 +105,26 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     let signals = Signals::default();
     let watch = Watch::new(signals.judge())?;
     let vdso = Vdso::of_this_kernel();
-    let wants_system = options
-        .page_cache
-        .as_ref()
-        .is_some_and(|asked| asked.wanted == Wanted::ColdSystem);
-    let dropper = wants_system.then(Dropper::start).transpose()?;
+    let dropper = start_dropper(options)?;
     // Root starts the privileged helper first and then drops root; another user opens the files before sudo asks for a password.
     let terms = session::terms(options, identity.user());
     let is_root = Uid::effective().is_root();
     let early = is_root.then(|| Capture::start(&terms)).transpose()?;
     identity.assume()?;
-    let program = options
-        .target
-        .command()
-        .map(|command| identity.resolve(&command[0]))
-        .transpose()?;
+    let command = options.target.command();
+    let program = command.map(|command| identity.resolve(&command[0])).transpose()?;
+    let mut running = firefox::find(options, &signals)?;
+    let folders = firefox::folders(options, program.as_deref(), running.as_ref(), &mut identity.environment)?;
+    signals.set_folders(folders.own());
+    // Last: what is refused leaves no file behind.
     let output = Output::create(&options.output)?;
     let mut spool = Spool::create(&options.output, options.keep_events.as_deref())?;
     signals.set_log(spool.shared_place());
-    let mut firefox = running_firefox(options)?;
-    let folders = folders(options, program.as_deref(), firefox.as_ref(), &mut identity.environment);
-    signals.set_folders(folders.own());
     let setting = Setting {
         environment: identity.environment.clone(),
         began,
         vdso,
         folders,
-    };
-    let start = || {
-        Capture::start(&terms).map_err(|error| {
-            if watch.is_interrupted() {
-                anyhow!("interrupted before the recording began; nothing was recorded")
-            } else {
-                error
-            }
-        })
     };
     let ready = Ready {
         options,
@@ -149,8 +135,9 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         environment: &identity.environment,
         interrupted: signals.interrupted(),
     };
-    let recorded = early.map_or_else(start, Ok).and_then(|capture| {
-        firefox.as_mut().map_or(Ok(()), RunningFirefox::start)?;
+    let capture = early.map_or_else(|| start_capture(&terms, &watch), Ok);
+    let recorded = capture.and_then(|capture| {
+        firefox::start(running.as_mut())?;
         ready.record(capture, dropper)
     });
     let mut captured = match recorded {
@@ -161,27 +148,13 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     if captured.signal.is_some() {
         print_note("finishing; press Ctrl-C again to skip the profile (the event log is kept)");
     }
-    if let Some((pid, folder)) = captured.still_running.zip(setting.folders.gecko()) {
-        gecko::dump(pid, folder);
-    }
-    if let Some((firefox, folder)) = firefox.take().zip(setting.folders.gecko())
-        && let Err(problem) = firefox.collect(folder)
-    {
-        print_note(problem);
-    }
+    firefox::collect(captured.still_running, running, &setting.folders);
     let summary =
         conclude(options, &mut captured, &mut spool, output, &setting).map_err(|error| keep_if_worth(&spool, error))?;
     let log = spool.is_kept().then(|| spool.path());
     signals.written();
     spool.discard();
-    let status = captured.status.or_else(|| {
-        let pid = captured.still_running?;
-        let status = watch.exit_within(Duration::from_millis(if captured.signal.is_some() { 500 } else { 0 }));
-        if status.is_none() {
-            session::report_left_running(pid);
-        }
-        status
-    });
+    let status = status_of(&captured, &watch);
     Ok(Outcome {
         summary,
         status,
@@ -193,6 +166,13 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
         environment: identity.environment,
         signals,
     })
+}
+
+/// Starts what drops the page cache as root, if that was requested.
+fn start_dropper(options: &RecordOptions) -> Result<Option<Dropper>> {
+    let asked = options.page_cache.as_ref();
+    let wants_system = asked.is_some_and(|asked| asked.wanted == Wanted::ColdSystem);
+    wants_system.then(Dropper::start).transpose()
 }
 
 /// Checks that the processes to record exist, and warns if they have children that are not to be recorded.
@@ -207,37 +187,27 @@ fn check_running(target: &Target) -> Result<()> {
     Ok(())
 }
 
-fn folders(
-    options: &RecordOptions,
-    program: Option<&Path>,
-    firefox: Option<&RunningFirefox>,
-    environment: &mut Environment,
-) -> Folders {
-    match program {
-        Some(program) => {
-            let gecko = gecko::features(options.gecko, program, environment);
-            Folders::prepare(environment, options.firefox_jit, gecko)
+/// Starts the privileged helper as a user, after sudo asked for a password.
+fn start_capture(terms: &Terms, watch: &Watch) -> Result<Capture> {
+    Capture::start(terms).map_err(|error| {
+        if watch.is_interrupted() {
+            anyhow!("interrupted before the recording began; nothing was recorded")
+        } else {
+            error
         }
-        None if firefox.is_some() => Folders::for_running_firefox(),
-        None => Folders::without_program(),
-    }
+    })
 }
 
-/// The Firefox whose profiler is to be started, if that was requested.
-fn running_firefox(options: &RecordOptions) -> Result<Option<RunningFirefox>> {
-    let Target::Pids(pids) = &options.target else {
-        return Ok(None);
-    };
-    let is_wanted = options.gecko == Gecko::On;
-    let firefox = is_wanted.then(|| RunningFirefox::find(pids)).transpose()?;
-    if let Some(firefox) = &firefox {
-        print_note(format_args!(
-            "starting the profiler of Firefox (process {}), which also samples its own stacks and so costs CPU time; \
-             if ngmi is killed, `kill -USR2` stops it",
-            firefox.pid()
-        ));
-    }
-    Ok(firefox)
+/// The command's status, if it ended or does so at once.
+fn status_of(captured: &Captured, watch: &Watch) -> Option<ExitStatus> {
+    captured.status.or_else(|| {
+        let pid = captured.still_running?;
+        let status = watch.exit_within(Duration::from_millis(if captured.signal.is_some() { 500 } else { 0 }));
+        if status.is_none() {
+            session::report_left_running(pid);
+        }
+        status
+    })
 }
 
 /// Everything that a recording needs, except the privileged helper.

@@ -79,7 +79,7 @@ pub fn collect(
                        Nightly is (releases and Debian's are not); see docs/jit.md";
         collector.problems.push(problem.to_owned());
     }
-    if folders.gecko().is_some() && !collector.has(AttachmentKind::Gecko) {
+    if folders.expects_gecko() && !collector.has(AttachmentKind::Gecko) {
         let problem = "Firefox wrote no markers of its own: it does so when it exits by itself, or, from about version 140 on, when the recording \
                        ends before it (-d); not if a signal ends it. --gecko=off turns them off";
         collector.problems.push(problem.to_owned());

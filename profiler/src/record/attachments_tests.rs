@@ -52,6 +52,18 @@ fn markers_of_the_folder_are_taken() {
 }
 
 #[test]
+fn missing_markers_of_a_firefox_are_reported_once() {
+    let mut environment = Environment::new();
+    let started = Folders::prepare(&mut environment, false, Some("nostacksampling"));
+    let running = Folders::for_running_firefox().unwrap(); // collecting its file reports it
+    for (folders, notes) in [(started, 1), (running, 0)] {
+        let (mapped, perf_maps) = (&mut [], &[]);
+        let collected = collect(Passed { mapped, perf_maps }, &folders, SystemTime::now(), |_| Ok(()));
+        assert_eq!(collected.problems.len(), notes, "{:?}", collected.problems);
+    }
+}
+
+#[test]
 fn requested_but_absent_jitdumps_are_reported() {
     let (attachments, problems) = written(&[("jit-42.dump", b"DTiJ")], true, &[]);
     assert_eq!(of_kind(&attachments, AttachmentKind::JitDump), [(42, &b"DTiJ"[..])]);

@@ -3,10 +3,12 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
+use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::{Context as _, Result};
 use nix::unistd::Uid;
 use symbols::Config;
 use tempfile::TempDir;
@@ -55,13 +57,26 @@ impl Folder {
 
     /// Creates a new private folder.
     fn new(place: &Path, prefix: &str) -> Option<Self> {
+        Self::create(place, prefix).ok()
+    }
+
+    /// For the file of a Firefox whose profiler is about to be started.
+    fn for_gecko(place: &Path) -> Result<Self> {
+        Self::create(place, GECKO).with_context(|| {
+            format!(
+                "--gecko: cannot create a folder in {}; free space there, or set TMPDIR to another folder",
+                place.display()
+            )
+        })
+    }
+
+    fn create(place: &Path, prefix: &str) -> io::Result<Self> {
         let own = tempfile::Builder::new()
             .prefix(prefix)
             .permissions(Permissions::from_mode(0o700))
-            .tempdir_in(place)
-            .ok()?;
+            .tempdir_in(place)?;
         let lock = lock(own.path());
-        Some(Self {
+        Ok(Self {
             path: own.path().to_owned(),
             own: Some((own, lock)),
         })
@@ -74,6 +89,8 @@ pub struct Folders {
     markers: Option<Folder>,
     jit: Option<Folder>,
     gecko: Option<Folder>,
+    /// Whether the program is to write to it by itself.
+    expects_gecko: bool,
     /// For our own use only.
     scratch: Option<Folder>,
 }
@@ -134,6 +151,7 @@ impl Folders {
         Self {
             markers,
             jit,
+            expects_gecko: gecko.is_some(),
             gecko,
             ..Self::without_program()
         }
@@ -149,11 +167,14 @@ impl Folders {
     }
 
     /// The folders for programs that are running already, with one for the file of a Firefox's own profiler.
-    pub fn for_running_firefox() -> Self {
-        Self {
-            gecko: Folder::new(&std::env::temp_dir(), GECKO),
+    ///
+    /// # Errors
+    /// That folder can't be created: the markers would be lost.
+    pub fn for_running_firefox() -> Result<Self> {
+        Ok(Self {
+            gecko: Some(Folder::for_gecko(&std::env::temp_dir())?),
             ..Self::without_program()
-        }
+        })
     }
 
     /// A separate folder for what doesn't fit into memory while the profile is built: the process that builds it then
@@ -170,6 +191,12 @@ impl Folders {
     /// Where Firefox's own profiler writes its files.
     pub fn gecko(&self) -> Option<&Path> {
         self.gecko.as_ref().map(|folder| folder.path.as_path())
+    }
+
+    /// Whether a missing file of it is to be reported with the others: that of a running Firefox is reported when it is
+    /// collected.
+    pub fn expects_gecko(&self) -> bool {
+        self.expects_gecko
     }
 
     /// The folders that the program was set up to write to.
@@ -250,16 +277,22 @@ mod tests {
     #[test]
     fn firefox_writes_to_a_folder_of_its_own() {
         let mut environment = Environment::new();
-        let folders = Folders::prepare(&mut environment, false, Some(""));
+        let folders = Folders::prepare(&mut environment, false, Some("nostacksampling"));
         let folder = folders.gecko().unwrap().to_owned();
         assert!(folders.own().contains(&folder) && folders.paths().any(|path| path == folder));
         let file = value(&environment, "MOZ_PROFILER_SHUTDOWN").unwrap();
         assert!(Path::new(&file).starts_with(&folder));
-        assert!(
-            value(&environment, "MOZ_PROFILER_STARTUP_FEATURES")
-                .unwrap()
-                .contains("nostacksampling")
-        );
+        let features = value(&environment, "MOZ_PROFILER_STARTUP_FEATURES");
+        assert_eq!(features.as_deref(), Some("nostacksampling"));
+        assert!(folders.expects_gecko());
+    }
+
+    #[test]
+    fn a_running_firefox_is_not_started_without_a_folder() {
+        let error = Folder::for_gecko(Path::new("/nonexistent")).unwrap_err().to_string();
+        assert!(error.contains("in /nonexistent; free space"), "{error}");
+        let folders = Folders::for_running_firefox().unwrap();
+        assert!(folders.gecko().is_some() && !folders.expects_gecko());
     }
 
     #[test]
