@@ -48,7 +48,7 @@ use nix::unistd::Uid;
 use crate::capture::privilege::terms::Terms;
 use crate::capture::socket::wire::Mapped;
 use crate::event::write::LogWriter;
-use crate::event::{Cost, End, Event};
+use crate::event::{AttachmentKind, Cost, End, Event};
 use crate::record::options::{RecordOptions, Target, Wanted};
 use crate::report::repeat::CacheState;
 use crate::report::summary::Summary;
@@ -61,6 +61,7 @@ use cache::system::Dropper;
 use command::Waiting;
 use finish::Plan;
 use folders::Folders;
+use gecko::Collected;
 use identity::{Environment, Identity};
 use privilege::Capture;
 use session::{Captured, Unwinding};
@@ -148,9 +149,9 @@ pub fn run(options: &RecordOptions) -> Result<Outcome> {
     if captured.signal.is_some() {
         print_note("finishing; press Ctrl-C again to skip the profile (the event log is kept)");
     }
-    firefox::collect(captured.still_running, running, &setting.folders);
-    let summary =
-        conclude(options, &mut captured, &mut spool, output, &setting).map_err(|error| keep_if_worth(&spool, error))?;
+    let collected = firefox::collect(captured.still_running, running, &setting.folders);
+    let concluded = conclude(options, &mut captured, &mut spool, output, (&setting, collected));
+    let summary = concluded.map_err(|error| keep_if_worth(&spool, error))?;
     let log = spool.is_kept().then(|| spool.path());
     signals.written();
     spool.discard();
@@ -274,7 +275,7 @@ fn conclude(
     captured: &mut Captured,
     spool: &mut Spool,
     mut output: Output,
-    setting: &Setting,
+    (setting, firefox): (&Setting, Option<Collected>),
 ) -> Result<Summary> {
     if let Some(why) = &captured.log_failed {
         print_note(format_args!(
@@ -283,9 +284,11 @@ fn conclude(
             spool.path().display()
         ));
     }
-    if let Err(error) = complete(spool, captured, setting) {
+    let completed = complete(spool, captured, setting);
+    if let Err(error) = &completed {
         print_note(format_args!("cannot complete the event log: {error}"));
     }
+    firefox::settle(firefox.as_ref(), completed.unwrap_or(false));
     if let Some(cached) = &captured.cached {
         cached.report_missed(captured.mapped.iter().map(|(mapped, _)| mapped));
     }
@@ -319,14 +322,16 @@ fn left_out(mapped: &[(Mapped, Option<File>)]) -> Vec<PathBuf> {
     silent.chain(symbols::patience::left_out()).collect()
 }
 
-/// Appends to the log what only the recorder knows.
-fn complete(spool: &mut Spool, captured: &mut Captured, setting: &Setting) -> io::Result<()> {
+/// Appends to the log what only the recorder knows; whether a file of Firefox's profiler is in it.
+fn complete(spool: &mut Spool, captured: &mut Captured, setting: &Setting) -> io::Result<bool> {
     let mut log = LogWriter::append(spool.file_mut())?;
     let passed = Passed {
         mapped: &mut captured.mapped,
         perf_maps: &captured.perf_maps,
     };
+    let mut has_gecko = false;
     let collected = attachments::collect(passed, &setting.folders, setting.began, |file| {
+        has_gecko |= file.kind == AttachmentKind::Gecko;
         log.event(&Event::Attachment(file))
     });
     collected.problems.iter().for_each(print_note);
@@ -341,7 +346,7 @@ fn complete(spool: &mut Spool, captured: &mut Captured, setting: &Setting) -> io
         reason: captured.reason.to_owned(),
         status: captured.status.map(ExitStatusExt::into_raw),
     }))?;
-    log.finish().map(drop)
+    log.finish().map(|_| has_gecko)
 }
 
 /// Keeps the log of a failed recording only if something is in it.

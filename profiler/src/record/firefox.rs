@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::folders::Folders;
-use super::gecko::{self, RunningFirefox};
+use super::gecko::{self, Collected, RunningFirefox};
 use super::identity::Environment;
 use super::options::{Gecko, RecordOptions, Target};
 use super::signals::Signals;
@@ -62,13 +62,25 @@ pub fn folders(
 }
 
 /// Lets a Firefox that still runs, as the command (`pid`) or as the one that was found, write its file to its folder.
-pub fn collect(pid: Option<u32>, firefox: Option<RunningFirefox>, folders: &Folders) {
-    if let Some((pid, folder)) = pid.zip(folders.gecko()) {
+pub fn collect(pid: Option<u32>, firefox: Option<RunningFirefox>, folders: &Folders) -> Option<Collected> {
+    let folder = folders.gecko()?;
+    if let Some(pid) = pid {
         gecko::dump(pid, folder);
     }
-    if let Some((firefox, folder)) = firefox.zip(folders.gecko())
-        && let Err(problem) = firefox.collect(folder)
-    {
-        print_note(problem);
+    let collected = firefox?.collect(folder);
+    collected.inspect_err(|problem| print_note(problem)).ok()
+}
+
+/// Removes the file of the Firefox that was found, if the event log contains it: otherwise it is the only one.
+pub fn settle(collected: Option<&Collected>, is_in_log: bool) {
+    match collected {
+        Some(collected) if is_in_log => collected.remove(),
+        Some(collected) => {
+            let place = collected.place().display();
+            print_note(format_args!(
+                "the profile of Firefox's own profiler is kept: run `ngmi load --merge {place}`"
+            ));
+        }
+        None => {}
     }
 }

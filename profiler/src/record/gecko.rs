@@ -22,7 +22,7 @@ use crate::event::Attachment;
 use crate::fact::{FactSink, Tables};
 use crate::profile::merge_gecko;
 use crate::record::options::Gecko;
-pub use running::{Handle, RunningFirefox};
+pub use running::{Collected, Handle, RunningFirefox};
 
 /// Prefix of the variables.
 const PREFIX: &str = "MOZ_PROFILER_";

@@ -112,12 +112,12 @@ impl RunningFirefox {
         self.0.clone()
     }
 
-    /// Stops its profiler, and moves its file to the folder.
+    /// Stops its profiler, and copies its file to the folder.
     ///
     /// # Errors
     /// There is no complete file, or it is too large or could not be copied and so stays where it is; the text is for
     /// the user.
-    pub fn collect(self, folder: &Path) -> Result<(), String> {
+    pub fn collect(self, folder: &Path) -> Result<Collected, String> {
         let file = self.0.stop()?;
         let shown = self.0.file.display();
         if file.metadata().is_ok_and(|metadata| metadata.len() > SIZE_LIMIT) {
@@ -130,8 +130,27 @@ impl RunningFirefox {
             let folder = folder.display();
             format!("{shown} could not be copied to {folder}: {error}; run `ngmi load --merge {shown}`")
         })?;
-        self.0.remove(&file);
-        Ok(())
+        let handle = self.handle();
+        Ok(Collected { handle, file })
+    }
+}
+
+/// The file that it wrote, which stays where it is until its copy is safe.
+#[derive(Debug)]
+pub struct Collected {
+    handle: Arc<Handle>,
+    file: File,
+}
+
+impl Collected {
+    /// Its path.
+    pub fn place(&self) -> &Path {
+        &self.handle.file
+    }
+
+    /// Removes it.
+    pub fn remove(&self) {
+        self.handle.remove(&self.file);
     }
 }
 

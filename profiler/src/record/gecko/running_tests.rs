@@ -5,6 +5,7 @@ use std::process::{Child, Command};
 
 use super::super::ON_SIGNAL;
 use super::*;
+use crate::record::firefox::settle;
 
 const TEXT: &str = r#"{"a":1,"profileGatheringLogEnd_TSms":7.5}"#;
 
@@ -99,14 +100,18 @@ fn problem(running: RunningFirefox) -> String {
 }
 
 #[test]
-fn a_firefox_is_started_and_its_file_moved() {
+fn a_firefox_is_started_and_its_file_collected() {
     let (fake, ours) = (Fake::start(TEXT, ":"), tempfile::tempdir().unwrap());
     let running = fake.started();
     assert_eq!(running.pid(), fake.pid());
     assert!(fake.place("started").exists() && is_sampling(fake.pid()));
-    running.collect(ours.path()).unwrap();
+    let collected = running.collect(ours.path()).unwrap();
     let copy = ours.path().join(fake.file().file_name().unwrap());
     assert_eq!(fs::read_to_string(copy).unwrap(), TEXT);
+    assert_eq!(collected.place(), fake.file());
+    settle(Some(&collected), false); // the event log could not take the copy
+    assert!(fake.file().exists());
+    settle(Some(&collected), true);
     assert!(!fake.file().exists());
     // A file of the user is never overwritten.
     fs::write(fake.file(), "theirs").unwrap();
