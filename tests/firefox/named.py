@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """named.py NGMI LOG FOLDER: converts the log with debug symbols of libxul from a debuginfod of its own; 99 % must be named.
 
-Counts the frames of CPU samples in libxul. The server, and ngmi with it, are in a network of their own: nobody else is asked.
+Counts the frames of CPU samples in libxul. The server, and ngmi with it, are in a separate network namespace, so no other server is asked.
 """
 
 import collections

@@ -16,7 +16,7 @@ const CPU: &str = "processCPU";
 /// Largest amount that JSON readers keep exactly.
 const LARGEST: f64 = 9_007_199_254_740_991.0;
 
-/// It has not the form of a counter.
+/// Not in the form of a counter.
 pub struct Malformed;
 
 /// Reads a counter; `None`: it has no value during the recording, or is not needed.

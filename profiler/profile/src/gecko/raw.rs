@@ -185,7 +185,7 @@ impl RawTable<'_> {
             .all(|key| self.schema.contains_key(*key))
     }
 
-    /// A row; `None`: it has not the form of one.
+    /// A row; `None`: not in the form of one.
     pub fn row(&self, raw: &RawValue) -> Option<RawRow> {
         let text = Some(raw.get()).filter(|text| text.len() <= limits::ROW)?;
         let mut cells: Vec<Value> = serde_json::from_str(text).ok()?;
