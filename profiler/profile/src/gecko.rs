@@ -81,12 +81,16 @@ pub struct Left {
     pub damaged: u64,
     /// Beyond the limit of their number.
     pub beyond: u64,
-    /// Screenshots that are too large, or not images.
+    /// Ends of events that began before the trace.
+    pub unopened: u64,
+    /// Screenshots that are too large, or not images; pictures in a trace.
     pub screenshots: u64,
     /// Counters of processes that were not recorded, malformed or beyond the limit of their number.
     pub counters: u64,
-    /// Payloads that are too large, or of too many types; their markers stay.
+    /// Payloads that are too large, together or each, or of too many types; their markers stay.
     pub payloads: u64,
+    /// Arguments of events that exceed the number of fields, or were replaced by others of the same key.
+    pub arguments: u64,
     /// Backtraces of markers that stay.
     pub stacks: u64,
     /// Links between events of a trace.

@@ -107,7 +107,7 @@ fn malformed_ones_and_those_of_other_processes_are_counted() {
         merged
             .problems()
             .unwrap()
-            .contains("8 counters, malformed or of processes"),
+            .contains("8 counters malformed, beyond 512 or of processes"),
         "{merged}"
     );
     assert_eq!(lint(&written(&tables, &collected)[..]), Vec::<String>::new());

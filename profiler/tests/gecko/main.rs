@@ -41,7 +41,7 @@ fn markers_are_on_the_recorded_threads_at_their_times() {
         (1, 1, 1)
     );
     let text = "Firefox's profiler: 7 markers of 3 kinds on 3 threads; left out: 1 before or after the recording, \
-                1 of threads that were not recorded, 1 backtraces";
+                1 of threads that were not recorded, 1 backtrace";
     assert_eq!(merged.to_string(), text);
     // A name that the kernel cut is complete now; another one stays.
     let names: Vec<&str> = tables.threads.iter().map(|thread| &*thread.name).collect();

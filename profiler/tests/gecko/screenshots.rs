@@ -99,7 +99,7 @@ fn others_and_too_large_ones_are_left_out() {
         merged
             .problems()
             .unwrap()
-            .contains("4 screenshots beyond 64 MiB, or not images")
+            .contains("4 screenshots without an image, over 1 MiB or beyond 64 MiB in all")
     );
     assert_eq!(gecko(&collected.threads[0].marks[0]).image.as_deref(), Some(PICTURE));
     let big = format!("data:image/jpeg;base64,{}", "A".repeat(1_000_000));
@@ -127,6 +127,30 @@ fn they_are_listed_and_removed_before_sharing() {
     assert!(!json.contains("data:image") && json.contains("CompositorScreenshotWindowDestroyed"));
     let listed = disclosures(&mut tables, &mut collected, &person);
     assert!(!listed.iter().any(|line| line.contains("screenshots")), "{listed:?}");
+}
+
+#[test]
+fn those_of_chrome_are_left_out() {
+    let event = |category: &str, args: &Value| json!({"ph": "I", "name": "Screenshot", "cat": category, "pid": 7, "tid": 7, "ts": 5_010_000.0, "args": args});
+    let pictures = ["data:image/gif;base64,R0lG", "/9j/4AAQ", "iVBORw0KGgo", "UklGRgAA"];
+    let (jpeg, png) = (pictures[1], pictures[2]);
+    let events = json!([
+        event("disabled-by-default-devtools.screenshot", &json!({"snapshot": jpeg})),
+        event(
+            "other",
+            &json!({"snapshot": pictures[0], "data": {"frames": [{"x": pictures[3]}, png, "kept"]}})
+        ),
+        event("other", &json!({"a": {"b": {"c": {"d": {"e": png}}}}})),
+    ]);
+    let (merged, mut tables, mut collected) = merge_json(&events);
+    assert_eq!((merged.markers, merged.left.screenshots), (2, 5));
+    let said = merged.to_string();
+    assert!(said.ends_with("left out: 5 pictures (not read from traces)"), "{said}");
+    sanitize(&mut tables, &mut collected, &Person::default());
+    let json = String::from_utf8(written(&tables, &collected)).unwrap();
+    assert!(json.contains("kept"));
+    let kept: Vec<&str> = pictures.into_iter().filter(|picture| json.contains(picture)).collect();
+    assert_eq!(kept, [""; 0]);
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn markers_are_on_the_recorded_threads_at_their_times() {
     assert_eq!(
         shown(&collected, 0),
         [
-            ("Load", 2, Some(100)),
+            ("Load", 2, Some(51)),
             ("Outer", 10, Some(40)),
             ("Inner", 20, Some(30)),
             ("Old", 50, Some(51))
@@ -62,7 +62,7 @@ fn markers_are_on_the_recorded_threads_at_their_times() {
     assert_eq!(shown(&collected, 2), [("Load", 1, Some(3))]);
     assert_eq!(collected.threads[1].marks[0].start, Timestamp(5_005 * MS + MS / 2));
     let text = "Chrome's trace: 7 markers of 6 kinds on 3 threads; left out: 1 before or after the recording, \
-                1 of threads that were not recorded, 1 links between events, 1 events of other kinds";
+                1 of threads that were not recorded, 1 link between events, 1 event of other kinds";
     assert_eq!(merged.to_string(), text);
     assert_eq!(tables.threads[1].name, "Isolated Web Content");
     let payload = |thread: usize, mark: usize| -> Value {
@@ -75,6 +75,52 @@ fn markers_are_on_the_recorded_threads_at_their_times() {
     assert_eq!(payload(1, 0), json!({"type": "Task (Chrome)", "src.file": "a.cc"}));
     let timing = json!({"type": "user timing (Chrome)", "data.startTime": 3.5, "data.type": "x", "args.startTime": 1});
     assert_eq!(payload(1, 1), timing);
+}
+
+#[test]
+fn an_end_finds_its_start_among_the_nearest() {
+    for (others, expected) in [(63, ("b", 1, Some(9))), (64, ("a", 2, Some(9)))] {
+        let id = json!({"id": 1});
+        let mut events = vec![with(event("b", "b", 7, 7, 1.0), &id)];
+        events.extend((0..others).map(|_| with(event("b", "a", 7, 7, 2.0), &id)));
+        events.push(with(event("e", "b", 7, 7, 9.0), &id));
+        // Others last until the latest time in the trace, or the end of the recording.
+        events.push(event("C", "counter", 7, 7, 20.5));
+        let (merged, _, collected) = merge_json(&events.into());
+        assert_eq!(merged.markers, others + 1);
+        let shown = shown(&collected, 0);
+        assert!(shown.contains(&expected), "{shown:?}");
+        let rest = shown.iter().filter(|(.., end)| *end == Some(20)).count();
+        assert_eq!(rest as u64, others);
+    }
+    let (_, _, collected) = merge_json(&json!([event("B", "a", 7, 7, 1.0), event("C", "c", 7, 7, 900.0)]));
+    assert_eq!(shown(&collected, 0), [("a", 1, Some(100))]);
+}
+
+#[test]
+fn arguments_that_others_replace_are_counted() {
+    let long = |last: &str| format!("{}{last}", "k".repeat(128));
+    let events = json!([
+        with(
+            event("I", "cut", 7, 7, 1.0),
+            &json!({"args": {long("a"): 1, long("b"): 2, "c": 3}})
+        ),
+        with(
+            event("B", "joined", 7, 7, 2.0),
+            &json!({"args": {"same": 1, "other": 1}})
+        ),
+        with(
+            event("E", "joined", 7, 7, 3.0),
+            &json!({"args": {"same": 1, "other": 2}})
+        ),
+    ]);
+    let (merged, ..) = merge_json(&events);
+    assert_eq!(merged.left.arguments, 2);
+    let said = merged.to_string();
+    assert!(
+        said.ends_with("left out: 2 arguments beyond 64 or replaced by another of the same key"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -208,8 +254,12 @@ fn wrong_types_and_sizes_damage_only_their_event() {
         )
     }));
     let (merged, tables, collected) = merge_json(&events.into());
-    assert_eq!(merged.left.damaged, 9);
+    assert_eq!((merged.left.damaged, merged.left.unopened), (8, 1));
     assert_eq!((merged.markers, merged.left.payloads), (2004, 1 + 2000 - 1021));
+    assert_eq!(merged.left.arguments, 500 - 64);
+    let said = merged.problems().unwrap();
+    assert!(said.contains("1 that began before the trace, 8 malformed, "), "{said}");
+    assert!(said.contains("436 arguments beyond 64"), "{said}");
     let gecko = tables.recording.gecko.as_ref().unwrap();
     assert_eq!(gecko.schemas.len(), 1024);
     assert_eq!(lint(&written(&tables, &collected)[..]), Vec::<String>::new());

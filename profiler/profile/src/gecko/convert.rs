@@ -46,6 +46,8 @@ pub struct Converter<'a> {
     pub clock: Clock,
     /// Bytes of pictures so far.
     pub images: &'a mut usize,
+    /// Bytes of other payloads so far.
+    pub payloads: &'a mut usize,
 }
 
 impl Converter<'_> {
@@ -86,7 +88,8 @@ impl Converter<'_> {
         }
         fields.insert("type".to_owned(), Value::String(known.name.clone()));
         let text = Value::Object(fields).to_string();
-        if text.len() > limits::PAYLOAD {
+        let bytes = text.len() + flows.iter().map(|(key, id)| key.len() + id.len()).sum::<usize>();
+        if text.len() > limits::PAYLOAD || !limits::has_room(self.payloads, bytes, limits::PAYLOADS) {
             self.left.payloads += 1;
             return Some(Payload::default());
         }
@@ -145,7 +148,8 @@ impl Converter<'_> {
     }
 }
 
-fn is_image(text: &str) -> bool {
+/// Whether a text is a picture that is kept, a URL.
+pub fn is_image(text: &str) -> bool {
     let base64 = IMAGES.iter().find_map(|start| text.strip_prefix(start));
     base64.is_some_and(|base64| {
         let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
@@ -183,5 +187,52 @@ fn converted(kind: Kind, value: &mut Value, strings: &[String]) -> Option<Value>
                 .is_some_and(|rows| rows.iter().all(is_row))
                 .then_some(value)
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // A failed unwrap fails the test.
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use fact::Recording;
+
+    #[test]
+    fn all_payloads_together_are_limited() {
+        let (mut schemas, mut tables, mut left) = (Schemas::default(), GeckoTables::default(), Left::default());
+        let fields = json!([{"key": "name", "format": "unique-string"}, {"key": "flow", "format": "flow-id"}]);
+        schemas.add(
+            &json!({"markerSchema": [{"name": "Text", "fields": fields}]}),
+            &mut tables,
+        );
+        let meta = json!({"startTimeAsClockMonotonicNanosecondsSinceBoot": 0});
+        let mut payloads = 0;
+        let mut convert = Converter {
+            schemas: &mut schemas,
+            tables: &mut tables,
+            left: &mut left,
+            clock: Clock::new(&meta, &Recording::default()).unwrap(),
+            images: &mut 0,
+            payloads: &mut payloads,
+        };
+        let strings = ["x".repeat(1000), "00ff".to_owned()];
+        let mut data = |used: usize| {
+            *convert.payloads = used;
+            let payload = convert
+                .payload(json!({"type": "Text", "name": 0, "flow": 1}), &strings)
+                .unwrap();
+            (
+                payload.data.map_or(0, |data| data.len()),
+                payload.flows.len(),
+                *convert.payloads - used,
+            )
+        };
+        // Indices become strings, and ids of flows have their keys.
+        let bytes = 1025 + "flow".len() + "00ff".len();
+        assert_eq!(data(0), (1025, 1, bytes));
+        assert_eq!(data(limits::PAYLOADS - bytes), (1025, 1, bytes));
+        assert_eq!(data(limits::PAYLOADS - bytes + 1), (0, 0, 0));
+        assert_eq!(left.payloads, 1);
     }
 }

@@ -14,6 +14,8 @@ pub const MARKERS: usize = 4_000_000;
 pub const ROW: usize = 1 << 20;
 /// Maximum bytes of a payload in our profile.
 pub const PAYLOAD: usize = 64 << 10;
+/// Maximum bytes of all payloads in our profile: indices become strings, and keys contain those above them.
+pub const PAYLOADS: usize = 1 << 30;
 /// Maximum bytes of a picture.
 pub const IMAGE: usize = 1 << 20;
 /// Maximum bytes of all pictures.
@@ -36,6 +38,13 @@ pub const NESTING: usize = 100;
 pub const NAME: usize = 256;
 /// Maximum bytes of a label, a marker's name or an address.
 pub const TEXT: usize = 4096;
+
+/// Whether this many bytes are left of a maximum; if so, they are added to those in use.
+pub fn has_room(used: &mut usize, bytes: usize, most: usize) -> bool {
+    let has_room = bytes <= most.saturating_sub(*used);
+    *used += if has_room { bytes } else { 0 };
+    has_room
+}
 
 /// The text, cut to this many bytes at a character.
 pub fn short(text: &str, most: usize) -> &str {

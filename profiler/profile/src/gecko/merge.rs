@@ -58,6 +58,8 @@ pub struct Merge {
     seen_threads: usize,
     /// Bytes of pictures.
     images: usize,
+    /// Bytes of payloads.
+    pub payloads: usize,
 }
 
 impl Merge {
@@ -78,6 +80,7 @@ impl Merge {
             names: Vec::new(),
             seen_threads: 0,
             images: 0,
+            payloads: 0,
         }
     }
 
@@ -132,6 +135,7 @@ impl Merge {
                     left: &mut self.merged.left,
                     clock,
                     images: &mut self.images,
+                    payloads: &mut self.payloads,
                 },
                 marks: &mut self.marks,
             };

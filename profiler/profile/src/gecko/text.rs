@@ -3,7 +3,7 @@
 use std::fmt::{Display, Formatter, Result};
 
 use super::{Merged, NEWEST};
-use base::plural::counted;
+use base::plural::{count, counted};
 
 /// The program that wrote the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,12 +39,12 @@ impl Display for Merged {
         let (markers, threads) = (counted(self.markers, "marker"), counted(self.threads, "thread"));
         write!(f, "{}: {markers} of {kinds} on {threads}", self.tool.source())?;
         let more = [(self.screenshots, "screenshot"), (self.counters, "counter")];
-        let more = more.into_iter().filter(|(count, _)| *count > 0);
-        for ((count, what), join) in more.zip([", with ", " and "]) {
-            write!(f, "{join}{}", counted(count, what))?;
+        let more = more.into_iter().filter(|(number, _)| *number > 0);
+        for ((number, what), join) in more.zip([", with ", " and "]) {
+            write!(f, "{join}{}", counted(number, what))?;
         }
         let left = &self.left;
-        let outside = (left.outside > 0).then(|| format!("{} before or after the recording", left.outside));
+        let outside = (left.outside > 0).then(|| format!("{} before or after the recording", count(left.outside)));
         let parts: Vec<String> = outside.into_iter().chain(self.missing()).collect();
         if !parts.is_empty() {
             write!(f, "; left out: {}", parts.join(", "))?;
@@ -64,22 +64,39 @@ impl Merged {
 
     fn missing(&self) -> Vec<String> {
         let left = &self.left;
+        let screenshots = match self.tool {
+            Tool::Firefox => ("screenshot", "without an image, over 1 MiB or beyond 64 MiB in all"),
+            Tool::Chrome => ("picture", "(not read from traces)"),
+        };
         let parts = [
-            (left.unrecorded, "of threads that were not recorded"),
-            (left.beyond, "beyond the maximum of 4 million"),
-            (left.damaged, "that are malformed"),
-            (left.screenshots, "screenshots beyond 64 MiB, or not images"),
+            (left.unrecorded, ("", "of threads that were not recorded")),
+            (left.beyond, ("", "beyond the maximum of 4 million")),
+            (left.unopened, ("", "that began before the trace")),
+            (left.damaged, ("", "malformed")),
+            (left.screenshots, screenshots),
             (
                 left.counters,
-                "counters, malformed or of processes that were not recorded",
+                (
+                    "counter",
+                    "malformed, beyond 512 or of processes that were not recorded",
+                ),
             ),
-            (left.payloads, "payloads that are too large"),
-            (left.stacks, "backtraces"),
-            (left.flows, "links between events"),
-            (left.others, "events of other kinds"),
+            (left.payloads, ("payload", "too large or of too many types")),
+            (
+                left.arguments,
+                ("argument", "beyond 64 or replaced by another of the same key"),
+            ),
+            (left.stacks, ("backtrace", "")),
+            (left.flows, ("link", "between events")),
+            (left.others, ("event", "of other kinds")),
         ];
-        let parts = parts.into_iter().filter(|(count, _)| *count > 0);
-        parts.map(|(count, what)| format!("{count} {what}")).collect()
+        let parts = parts.into_iter().filter(|(number, _)| *number > 0);
+        let words = parts.map(|(number, (noun, rest))| match (noun, rest) {
+            ("", rest) => format!("{} {rest}", count(number)),
+            (noun, "") => counted(number, noun),
+            (noun, rest) => format!("{} {rest}", counted(number, noun)),
+        });
+        words.collect()
     }
 
     fn doubts(&self) -> Vec<String> {

@@ -17,6 +17,7 @@ use self::sandboxed::Sandboxed;
 use super::merge::Merge;
 use super::text::Tool;
 use super::{GeckoError, limits};
+use base::addr::Timestamp;
 use fact::{Tables, ThreadId};
 
 /// The clock of traces on Linux.
@@ -81,6 +82,8 @@ struct Reader<'a> {
     events: Vec<Event<'a>>,
     names: FxHashMap<(u32, u32), String>,
     processes: FxHashSet<u32>,
+    /// The latest time of any.
+    last: Timestamp,
 }
 
 impl<'a> Reader<'a> {
@@ -91,6 +94,7 @@ impl<'a> Reader<'a> {
             left.damaged += 1;
             return;
         };
+        self.last = self.last.max(raw.last());
         match raw.phase() {
             Phase::Flow => left.flows += 1,
             Phase::Other => left.others += 1,
@@ -130,7 +134,7 @@ impl<'a> Reader<'a> {
                 None => merge.merged.left.unrecorded += 1,
             }
         }
-        pairs.finish((merge, recording));
+        pairs.finish(self.last, (merge, recording));
         // Others have no marker.
         let with_markers: FxHashSet<ThreadId> = merge.marks.iter().map(|mark| mark.thread).collect();
         merge.names.retain(|(id, _)| with_markers.contains(id));

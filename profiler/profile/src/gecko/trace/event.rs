@@ -98,6 +98,11 @@ impl<'a> RawEvent<'a> {
         }
     }
 
+    /// When it ended; zero: at no valid time.
+    pub fn last(&self) -> Timestamp {
+        time(self.ts + self.dur).unwrap_or_default()
+    }
+
     /// A thread's name.
     pub fn metadata_name(&self) -> Option<((u32, u32), String)> {
         let args: Value = serde_json::from_str(self.args.filter(|_| self.name == "thread_name")?.get()).ok()?;

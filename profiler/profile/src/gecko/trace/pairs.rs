@@ -13,6 +13,11 @@ use crate::marker::SCREENSHOT;
 use base::addr::Timestamp;
 use fact::{GeckoMark, Mark, MarkKind, Recording, ThreadId};
 
+/// Category of pictures of pages.
+const SCREENSHOTS: &str = "devtools.screenshot";
+/// Number of starts with the same id among which an end finds its own: all of them would take quadratic time.
+const NEAREST: usize = 64;
+
 /// A start without its end.
 type Open<'a> = (Event<'a>, ThreadId);
 /// The result so far, and what was recorded.
@@ -41,8 +46,10 @@ impl<'a> Pairs<'a> {
             Phase::AsyncEnd => {
                 let key = key(&event);
                 let open = self.by_id.get_mut(&key).and_then(|open| {
-                    let same = open.iter().rposition(|(first, _)| first.name == event.name);
-                    same.or(open.len().checked_sub(1)).map(|place| open.remove(place))
+                    let before = open.len().saturating_sub(NEAREST);
+                    let same = open[before..].iter().rposition(|(first, _)| first.name == event.name);
+                    let place = same.map(|place| before + place).or(open.len().checked_sub(1));
+                    place.map(|place| open.remove(place))
                 });
                 if self.by_id.get(&key).is_some_and(Vec::is_empty) {
                     self.by_id.remove(&key);
@@ -56,8 +63,8 @@ impl<'a> Pairs<'a> {
         }
     }
 
-    /// Ends what had not ended at the end of the trace.
-    pub fn finish(self, (merge, recording): Into<'_>) {
+    /// Ends what had not ended at the end of the trace, `last`.
+    pub fn finish(self, last: Timestamp, (merge, recording): Into<'_>) {
         let mut rest: Vec<Open<'_>> = self
             .nested
             .into_values()
@@ -66,7 +73,7 @@ impl<'a> Pairs<'a> {
             .collect();
         rest.sort_by(|(one, _), (other, _)| (one.start, &one.name).cmp(&(other.start, &other.name)));
         for (event, thread) in rest {
-            let times = (event.start, Some(recording.end.max(event.start)));
+            let times = (event.start, Some(last.min(recording.end).max(event.start)));
             mark(&event, thread, times, None, (merge, recording));
         }
     }
@@ -76,7 +83,7 @@ impl<'a> Pairs<'a> {
 fn end(open: Option<Open<'_>>, last: &Event<'_>, into: Into<'_>) {
     match open {
         Some((first, thread)) => mark(&first, thread, (first.start, Some(last.start)), last.args, into),
-        None => into.0.merged.left.damaged += 1,
+        None => into.0.merged.left.unopened += 1,
     }
 }
 
@@ -89,6 +96,10 @@ fn mark(
 ) {
     if end.unwrap_or(start) < recording.start || start > recording.end {
         merge.merged.left.outside += 1;
+        return;
+    }
+    if event.category.contains(SCREENSHOTS) {
+        merge.merged.left.screenshots += 1;
         return;
     }
     // The front end expects a picture in such a marker.
