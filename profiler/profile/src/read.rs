@@ -17,7 +17,7 @@ pub use self::named::named;
 use crate::error::ReadError;
 use crate::exact::references::{References, StackRows};
 use crate::format::{FORMAT_VERSION, RawProfile, RawSamples, RawThread};
-use crate::gecko::payload::FlowKeys;
+use crate::gecko::payload::Texts;
 use crate::units::advance;
 use crate::{exact, input};
 use base::addr::Timestamp;
@@ -81,10 +81,10 @@ impl ProfileSource {
             zero,
             list: "list of files",
         };
-        let texts = (&*profile.shared.string_array, &FlowKeys::new(&tables));
+        let mut texts = Texts::new(&profile.shared.string_array, &tables);
         let mut lanes = Vec::with_capacity(profile.threads.len());
         for thread in profile.threads.iter().filter(|thread| thread.companion.is_none()) {
-            lanes.push(lane(thread, texts, to)?);
+            lanes.push(lane(thread, &mut texts, to)?);
         }
         let requests = section
             .requests
@@ -121,7 +121,7 @@ impl FactSource for ProfileSource {
     }
 }
 
-fn lane(raw: &RawThread<'_>, texts: (&[String], &FlowKeys), to: References<'_>) -> Result<Lane, ReadError> {
+fn lane(raw: &RawThread<'_>, texts: &mut Texts<'_>, to: References<'_>) -> Result<Lane, ReadError> {
     let exact = raw
         .ngmi
         .as_ref()

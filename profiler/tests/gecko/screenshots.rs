@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::process::Command;
+use std::sync::Arc;
 
 use profiler::fact::FactSource as _;
 use profiler::fact::reduce::budget::{Budget, Collector};
@@ -76,12 +77,22 @@ fn the_front_end_finds_them_among_the_strings() {
     let mut again = ProfileSource::new(&text[..]).unwrap().replay(&mut collector).unwrap();
     let facts = collector.finish(&mut again);
     assert_eq!(facts.threads[0].marks, collected.threads[0].marks);
-    // An index beyond the strings is damage, not a panic.
+    // Markers with the same string share it.
+    let marks: Vec<_> = facts.threads[0].marks.iter().map(gecko).collect();
+    assert!(Arc::ptr_eq(&marks[0].name, &marks[1].name));
+    let shared = marks[0].image.as_ref().zip(marks[2].image.as_ref());
+    assert!(shared.is_some_and(|(one, other)| Arc::ptr_eq(one, other)));
+    // An index beyond the strings is damage, not a panic; so is a string that is not a picture, or too long.
+    let text = String::from_utf8(text).unwrap();
     let index = markers["data"][0]["url"].to_string();
-    let damaged = String::from_utf8(text).unwrap();
-    let damaged = damaged.replacen(&format!("\"url\":{index}"), "\"url\":99999", 1);
-    assert!(!lint(damaged.as_bytes()).is_empty());
-    assert!(ProfileSource::new(damaged.as_bytes()).is_err());
+    let beyond = text.replacen(&format!("\"url\":{index}"), "\"url\":99999", 1);
+    assert!(!lint(beyond.as_bytes()).is_empty());
+    let long = format!("{PICTURE}{}", "A".repeat(1 << 20));
+    let other = |picture: &str| text.replacen(PICTURE, picture, 1);
+    for damaged in [beyond, other("https://a.test/x.jpg"), other(&long)] {
+        let error = ProfileSource::new(damaged.as_bytes()).err().unwrap();
+        assert!(error.to_string().contains("screenshot"), "{error}");
+    }
 }
 
 #[test]

@@ -4,11 +4,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::convert::is_image;
+use super::limits;
 use super::schema::FLOWS;
 use crate::error::ReadError;
 use crate::exact::references::References;
@@ -20,11 +23,11 @@ use fact::gecko::{TIME_KEYS, is_flow};
 use fact::{GeckoMark, Tables};
 
 /// Keys of ids of flows, by the type of payload.
-pub struct FlowKeys(FxHashMap<String, Vec<String>>);
+struct FlowKeys(FxHashMap<String, Vec<String>>);
 
 impl FlowKeys {
     /// From the descriptions of types.
-    pub fn new(tables: &Tables) -> Self {
+    fn new(tables: &Tables) -> Self {
         let schemas = tables.recording.gecko.iter().flat_map(|gecko| &gecko.schemas);
         let keys = schemas.filter_map(|schema| {
             let json: Value = serde_json::from_str(&schema.json).ok()?;
@@ -43,6 +46,49 @@ impl FlowKeys {
             .get("type")
             .and_then(|name| serde_json::from_str::<Cow<'_, str>>(name.get()).ok());
         name.and_then(|name| self.0.get(&*name)).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Strings of a profile while its markers are read back.
+pub struct Texts<'a> {
+    strings: &'a [String],
+    keys: FlowKeys,
+    /// Names and pictures by their indices: many markers share a long one.
+    shared: FxHashMap<usize, Arc<str>>,
+    /// Indices of strings that are known to be pictures.
+    images: FxHashSet<usize>,
+}
+
+impl<'a> Texts<'a> {
+    /// The strings, and the types that the tables describe.
+    pub fn new(strings: &'a [String], tables: &Tables) -> Self {
+        Self {
+            strings,
+            keys: FlowKeys::new(tables),
+            shared: FxHashMap::default(),
+            images: FxHashSet::default(),
+        }
+    }
+
+    fn shared(&mut self, index: usize) -> Option<Arc<str>> {
+        if let Some(text) = self.shared.get(&index) {
+            return Some(Arc::clone(text));
+        }
+        let text: Arc<str> = self.strings.get(index)?.as_str().into();
+        self.shared.insert(index, Arc::clone(&text));
+        Some(text)
+    }
+
+    /// A picture within the limits of the merge.
+    fn image(&mut self, index: usize) -> Option<Arc<str>> {
+        if !self.images.contains(&index) {
+            let text = self.strings.get(index)?;
+            if text.len() > limits::IMAGE || !is_image(text) {
+                return None;
+            }
+            self.images.insert(index);
+        }
+        self.shared(index)
     }
 }
 
@@ -82,12 +128,12 @@ pub fn payload(
     RawValue::from_string(text).ok()
 }
 
-/// Reads a marker back; `strings` contain its picture and the ids of its flows.
+/// Reads a marker back; `texts` contain its name, its picture and the ids of its flows.
 pub fn read(
-    name: &str,
+    name: usize,
     category: u16,
     data: &str,
-    (strings, keys): (&[String], &FlowKeys),
+    texts: &mut Texts<'_>,
     to: References<'_>,
 ) -> Result<GeckoMark, ReadError> {
     let gecko = to.tables.recording.gecko.as_ref();
@@ -95,7 +141,7 @@ pub fn read(
         return Err(ReadError::Damaged("marker's category"));
     }
     let mut mark = GeckoMark {
-        name: name.into(),
+        name: texts.shared(name).ok_or(ReadError::Damaged("marker's name"))?,
         category,
         data: None,
         times: Box::default(),
@@ -110,8 +156,7 @@ pub fn read(
         && let Some(index) = fields.remove("url")
     {
         let index: usize = serde_json::from_str(index.get())?;
-        let image = strings.get(index).ok_or(ReadError::Damaged("screenshot"))?;
-        mark.image = Some(image.as_str().into());
+        mark.image = Some(texts.image(index).ok_or(ReadError::Damaged("screenshot"))?);
     }
     let mut times = Vec::new();
     for (key, number) in TIME_KEYS.iter().zip(0..) {
@@ -121,9 +166,9 @@ pub fn read(
     }
     mark.times = times.into();
     let mut flows = Vec::new();
-    for key in keys.of(&fields) {
+    for key in texts.keys.of(&fields) {
         if let Some(index) = fields.remove(key) {
-            let id = strings.get(serde_json::from_str::<usize>(index.get())?);
+            let id = texts.strings.get(serde_json::from_str::<usize>(index.get())?);
             let id = id.filter(|id| is_flow(id)).ok_or(ReadError::Damaged("marker's flow"))?;
             flows.push((key.as_str().into(), id.as_str().into()));
         }

@@ -24,7 +24,7 @@ pub struct Marked {
 /// Reads a table.
 pub fn marked(
     raw: &RawMarkers<'_>,
-    (strings, keys): (&[String], &gecko::FlowKeys),
+    texts: &mut gecko::Texts<'_>,
     thread: ThreadId,
     to: References<'_>,
 ) -> Result<Marked, ReadError> {
@@ -54,9 +54,9 @@ pub fn marked(
         let data = raw.data[row].get();
         if let Some(category) = gecko::category_of(raw.category.get(row).copied().flatten()) {
             let name = (raw.name.get(row).copied().flatten())
-                .and_then(|name| strings.get(usize::try_from(name).ok()?))
+                .and_then(|name| usize::try_from(name).ok())
                 .ok_or(ReadError::Damaged("marker's name"))?;
-            let mark = gecko::read(name, category, data, (strings, keys), to)?;
+            let mark = gecko::read(name, category, data, texts, to)?;
             marked.marks.push(Mark {
                 start: advance(to.zero, start)?,
                 end,
