@@ -19,12 +19,10 @@ const WIDTH: usize = 40;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BetweenError {
     /// There is none with such a name, or none after the first.
-    #[error("no marker matches {option} `{pattern}`{after}; there are: {others}")]
+    #[error("no marker matches {what}{after}; there are: {others}")]
     Missing {
-        /// The option.
-        option: &'static str,
-        /// Its value.
-        pattern: String,
+        /// The option and its value, or the value and the window of a budget.
+        what: String,
         /// What else it would have to fulfill.
         after: &'static str,
         /// Names of other markers.
@@ -40,6 +38,8 @@ pub enum BetweenError {
 pub struct Between {
     from: Option<String>,
     to: Option<String>,
+    /// Name of the window in a budget; `None`: options name the markers.
+    window: Option<String>,
     /// Start of the first marker that matches.
     start: Option<Timestamp>,
     /// Ends of all that match.
@@ -56,6 +56,15 @@ impl Between {
             from,
             to,
             ..Self::default()
+        }
+    }
+
+    /// For a window of a budget, which errors name.
+    #[must_use]
+    pub fn of_window(self, name: &str) -> Self {
+        Self {
+            window: Some(name.to_owned()),
+            ..self
         }
     }
 
@@ -93,9 +102,13 @@ impl Between {
 
     fn missing(&self, option: &'static str, pattern: &str, after: &'static str) -> BetweenError {
         let others: Vec<String> = self.names.iter().map(|name| fit(name, WIDTH)).collect();
+        let pattern = fit(pattern, WIDTH);
+        let what = match &self.window {
+            Some(window) => format!("`{pattern}` of [markers.\"{}\"]", fit(window, WIDTH)),
+            None => format!("{option} `{pattern}`"),
+        };
         BetweenError::Missing {
-            option,
-            pattern: fit(pattern, WIDTH),
+            what,
             after,
             others: others.join(", "),
         }
@@ -211,6 +224,12 @@ mod tests {
         assert!(error.contains("`ready` after the first one"), "{error}");
         let error = range(Some("load"), Some("Process*")).unwrap_err();
         assert!(error.contains("--to-marker"), "{error}");
+        let window = Between {
+            names: BTreeSet::from(["load".to_owned()]),
+            ..Between::new(Some("a".to_owned()), Some("b".to_owned())).of_window("a..b")
+        };
+        let error = window.range(&Tables::default()).unwrap_err().to_string();
+        assert_eq!(error, "no marker matches `a` of [markers.\"a..b\"]; there are: load");
         assert!(Between::default().range(&Tables::default()).is_err());
     }
 }

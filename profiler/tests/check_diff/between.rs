@@ -159,7 +159,7 @@ fn the_subcommand_finds_the_markers_of_each_recording() {
     assert!(
         check(2, &["--budget", "w.toml"])
             .1
-            .contains("`never`; there are: load, ready")
+            .contains("no marker matches `never` of [markers.\"never..\"]; there are: load, ready")
     );
     window(0, "load");
     assert!(

@@ -15,6 +15,8 @@ use base::addr::ns;
 pub const MAX_BYTES: u64 = 1 << 20;
 /// Table of windows between markers.
 const MARKERS: &str = "markers";
+/// Maximum number of windows: each is measured in each recording.
+const MAX_WINDOWS: usize = 64;
 /// The default allowance over the baseline, in percent.
 const ALLOWED: f64 = 5.0;
 
@@ -144,7 +146,7 @@ pub fn between(name: &str) -> Option<Between> {
     let (from, to) = name.split_once("..")?;
     let pattern = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let (from, to) = (pattern(from), pattern(to));
-    (from.is_some() || to.is_some()).then(|| Between::new(from, to))
+    (from.is_some() || to.is_some()).then(|| Between::new(from, to).of_window(name))
 }
 
 type Key<'i> = Spanned<std::borrow::Cow<'i, str>>;
@@ -195,6 +197,18 @@ impl Parser<'_> {
 
     /// Parses tables named `FROM..TO`, with totals between two markers.
     fn windows(&mut self, windows: &DeTable<'_>) {
+        let mut starts: Vec<usize> = windows.keys().map(|name| name.span().start).collect();
+        starts.sort_unstable();
+        if let Some(start) = starts.get(MAX_WINDOWS) {
+            self.wrong(
+                *start,
+                format!(
+                    "too many windows in [{MARKERS}]: {}; the limit is {MAX_WINDOWS}",
+                    starts.len()
+                ),
+            );
+            return;
+        }
         for (name, value) in windows {
             match value.get_ref() {
                 DeValue::Table(limits) if between(name.get_ref()).is_some() => {

@@ -61,3 +61,17 @@ fn every_error_has_its_line() {
     );
     assert!(wrong("[total]\nfaults = 1\nfaults = 2").contains("line 3"));
 }
+
+#[test]
+fn the_number_of_windows_is_limited() {
+    let windows = |count: usize| {
+        let window = |number: usize| format!("[markers.\"{}..\"]\nfaults = 1\n", 1000 - number);
+        (0..count).map(window).collect::<String>()
+    };
+    assert_eq!(Budget::parse(&windows(64)).unwrap().windows().len(), 64);
+    // The line of the first that is too many, although the parser sorts by name.
+    assert_eq!(
+        wrong(&windows(66)),
+        "line 129: too many windows in [markers]: 66; the limit is 64\n"
+    );
+}
