@@ -57,6 +57,11 @@ pub fn disclosures(tables: &mut Tables, collected: &mut Collected, person: &Pers
     if images > 0 {
         lines.push(format!("screenshots of windows: {images}"));
     }
+    let pages = tables.recording.gecko.as_ref().map_or(&[][..], |gecko| &gecko.pages);
+    if !pages.is_empty() {
+        let private = pages.iter().filter(|page| page.is_private).count();
+        lines.push(format!("pages: {}, of which {private} private", pages.len()));
+    }
     let own = marks()
         .filter(|mark| matches!(mark.kind, MarkKind::Program { .. } | MarkKind::Gecko(_)))
         .count();

@@ -20,6 +20,7 @@ use profiler::fact::reduce::budget::{Budget, Collected, Collector, ThreadFacts};
 use profiler::fact::reduce::sanitize::{Person, sanitize};
 use profiler::fact::{FactSource as _, Mark, MarkKind, ThreadId};
 use profiler::profile::{GeckoError, ProfileSource, lint, merge_gecko};
+use profiler::report::privacy::disclosures;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -174,6 +175,41 @@ fn sanitizing_reaches_payloads() {
     sanitize(&mut tables, &mut collected, &person);
     let json = String::from_utf8(written(&tables, &collected)).unwrap();
     assert!(!json.contains("alice") && json.contains("/a.html"), "{json}");
+}
+
+#[test]
+fn pages_are_listed_and_reduced_before_sharing() {
+    let mut profile = example();
+    let page = |number: u64, url: &str, embedder: u64, private: bool| json!({"tabID": 1, "innerWindowID": number, "url": url, "embedderInnerWindowID": embedder, "isPrivateBrowsing": private});
+    profile["pages"] = json!([
+        page(4, "https://a.test/secret?q=1", 0, false),
+        page(5, "https://hidden.test/", 0, true),
+        page(6, "https://b.test:8443/secret", 4, false),
+        page(7, "https://c.test/secret", 5, false),
+    ]);
+    let (_, mut tables, mut collected) = merge_json(&profile);
+    let person = Person::default();
+    let listed = disclosures(&mut tables, &mut collected, &person);
+    assert!(
+        listed.contains(&"pages: 4, of which 1 private".to_owned()),
+        "{listed:?}"
+    );
+    sanitize(&mut tables, &mut collected, &person);
+    let text = String::from_utf8(written(&tables, &collected)).unwrap();
+    assert!(!text.contains("secret") && !text.contains("hidden.test"), "{text}");
+    assert_eq!(lint(text.as_bytes()), Vec::<String>::new());
+    let json: Value = serde_json::from_str(&text).unwrap();
+    let pages = json["pages"].as_array().unwrap().iter();
+    let pages: Vec<_> = pages
+        .map(|page| json!([page["url"], page["embedderInnerWindowID"]]))
+        .collect();
+    let expected = json!([["https://a.test", 0], ["https://b.test", 4], ["https://c.test", 0]]);
+    assert_eq!(Value::from(pages), expected);
+    let listed = disclosures(&mut tables, &mut collected, &person);
+    assert!(
+        listed.contains(&"pages: 3, of which 0 private".to_owned()),
+        "{listed:?}"
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod names;
+mod pages;
 mod seen;
 mod spelling;
 mod words;
@@ -67,9 +68,11 @@ impl Person {
     }
 }
 
-/// Removes personal data, addresses, all arguments and pictures of windows.
+/// Removes personal data, addresses, all arguments, pictures of windows, private pages, and other pages' addresses
+/// except their hosts.
 pub fn sanitize(tables: &mut Tables, collected: &mut Collected, person: &Person) {
     let names = person.names();
+    pages::reduce(tables);
     for thread in &mut collected.threads {
         thread
             .marks
