@@ -213,7 +213,7 @@ fn only_regular_files_are_opened() {
     let begin = Instant::now();
     let said = messages(&list);
     assert!(
-        said.contains("not a regular file or reached through a link: 6 of 6 files"),
+        said.contains("not a regular file, or reached through a link: 6 of 6 files"),
         "{said}"
     );
     assert!(

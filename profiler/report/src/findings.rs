@@ -218,7 +218,7 @@ impl Finder<'_> {
             words: in_line(|short| {
                 let by = function.map_or(String::new(), |name| format!(" by {}", short(name)));
                 let (all, read, name) = (bytes(all), bytes(read), short(&file.short_name()));
-                format!("{all} of {read} read from {name}{by}, never mapped")
+                format!("{all} of {read} read of {name}{by}, never mapped")
             }),
             remedy: if file.sections.is_empty() {
                 "use madvise(MADV_RANDOM) where pages are touched far apart"

@@ -232,12 +232,12 @@ mod tests {
     fn a_file_replacing_the_profile_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("profile.json.gz");
-        std::fs::write(&path, "first").unwrap();
+        std::fs::write(&path, "{first}").unwrap();
         let opened = Served::open(&path).unwrap();
         std::fs::write(folder.path().join("new"), "second").unwrap();
         std::fs::rename(folder.path().join("new"), &path).unwrap();
         for _ in 0..2 {
-            assert_eq!(std::io::read_to_string(opened.reader()).unwrap(), "first");
+            assert_eq!(std::io::read_to_string(opened.reader()).unwrap(), "{first}");
         }
     }
 }

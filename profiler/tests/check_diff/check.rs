@@ -135,7 +135,7 @@ fn each_row_is_reported_to_ci_once() {
     assert_eq!(lines.len(), 5, "{annotations}");
     assert_eq!(
         lines[0],
-        "::error file=ci/a%2Cb.toml,line=2,title=ngmi check::faults is 306, limit 6: over by 300"
+        "::error file=ci/a%2Cb.toml,line=2,title=ngmi check::faults: 306, limit 6 (over by 300)"
     );
     assert!(
         lines[4].starts_with("::warning file=ci/a%2Cb.toml,line=14,"),

@@ -277,5 +277,5 @@ fn omitted_faults_leave_only_major_ones_known() {
 fn losses_are_reported_with_the_metrics() {
     let mut made = recording();
     made.tables.recording.losses = vec![("ring full: faults".into(), 12)];
-    assert!(made.metrics().warnings[0].contains("lost: 12 ring full: faults"));
+    assert!(made.metrics().warnings[0].contains("events lost (12 ring full: faults)"));
 }

@@ -103,7 +103,7 @@ fn impossible_requests_are_refused_with_a_remedy() {
     refused(
         &["export", "-o", "-", "--format", "folded"],
         &nothing,
-        &["contains no faults"],
+        &["contains no page faults"],
     );
 }
 
@@ -138,14 +138,14 @@ fn only_requests_over_capacity_are_reported() {
         time: 1,
     }];
     let said = message(&facts);
-    assert!(said.contains("contains 2 of the 4 recorded requests"), "{said}");
+    assert!(said.contains("contains 2 of the 4 recorded block requests"), "{said}");
     facts.tables.recording.folded_requests.clear();
     facts.requests.remove(0);
     facts.tables.recording.requests_seen = 1;
     let output = exported(&facts);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
-        said.contains("contains no requests: all requests were still in flight when the recording ended"),
+        said.contains("contains no block requests: all requests were still in flight when the recording ended"),
         "{said}"
     );
 }

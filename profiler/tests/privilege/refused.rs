@@ -38,7 +38,11 @@ fn other_users_and_the_whole_machine_are_refused() {
     needs_capture!();
     let Some(user) = User::with(ALL) else { return };
     expect_refusal(&user, &["-a", "-d", "1"], "run with sudo");
-    expect_refusal(&user, &["-p", "1", "-d", "1"], "permission denied for process 1: run with sudo");
+    expect_refusal(
+        &user,
+        &["-p", "1", "-d", "1"],
+        "permission denied for process 1: run with sudo",
+    );
     expect_refusal(
         &user,
         &["--user", "root", "--", "/bin/true"],

@@ -135,7 +135,7 @@ fn a_mostly_wasted_file_is_reported_with_its_reader() {
     assert_eq!(found.len(), 1, "an eighth of a library is not reported: {found:?}");
     assert_eq!(
         found[0].line(),
-        "wasted:  2.91 MB of 4.10 MB read from table.bin by lookup, never mapped"
+        "wasted:  2.91 MB of 4.10 MB read of table.bin by lookup, never mapped"
     );
     assert!(found[0].lines().join(" ").contains("MADV_RANDOM"));
 }

@@ -93,7 +93,7 @@ impl Report<'_> {
         let evicted = moved(u64::saturating_sub).map_or(String::new(), |evicted| format!("{evicted} evicted, "));
         match wrong {
             0 => format!("cold: {files}, {total}: {evicted}nothing left in memory"),
-            _ => format!("cold: {files}, {total}: {evicted}{part} still in memory:"),
+            _ => format!("cold: {files}, {total}: {evicted}{part} left in memory:"),
         }
     }
 

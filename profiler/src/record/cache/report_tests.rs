@@ -68,7 +68,7 @@ fn the_largest_remainders_are_named_with_their_reasons() {
     assert_eq!(
         lines,
         [
-            "cold: 7 files, 164 MiB: 132 MiB evicted, 32.5 MiB (19.8 %) stay in memory:",
+            "cold: 7 files, 164 MiB: 132 MiB evicted, 32.5 MiB (19.8 %) left in memory:",
             "       30.0 MiB of  30.0 MiB  model      in memory (tmpfs)",
             "        2.0 MiB of   2.0 MiB  libc.so.6  mapped by 41 processes",
             "        512 KiB of   1.0 MiB  one        mapped by firefox-esr-123 (4194303)",
@@ -120,7 +120,11 @@ fn unknown_state_is_not_claimed() {
         "{lines:#?}"
     );
     let text = lines.join(" ");
-    for words in ["1 file of other owners by sample", "does not report", "/l/secret"] {
+    for words in [
+        "1 file of other owners checked by sampling",
+        "does not report",
+        "/l/secret",
+    ] {
         assert!(text.contains(words), "{words}: {lines:#?}");
     }
     fits(&lines);
