@@ -201,7 +201,13 @@ mod tests {
     #[test]
     fn only_a_firefox_that_catches_the_signal_gets_it() {
         assert!(!takes_signal(std::process::id()));
-        dump(std::process::id(), Path::new("/nonexistent")); // would end this process
+        // Not this process: the children of other tests take the signal.
+        let mut other = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        dump(other.id(), Path::new("/nonexistent")); // would end it
+        sleep(STEP);
+        assert!(other.try_wait().unwrap().is_none());
+        other.kill().unwrap();
+        other.wait().unwrap();
     }
 
     #[test]
