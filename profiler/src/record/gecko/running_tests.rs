@@ -104,7 +104,8 @@ fn a_firefox_is_started_and_its_file_collected() {
     let (fake, ours) = (Fake::start(TEXT, ":"), tempfile::tempdir().unwrap());
     let running = fake.started();
     assert_eq!(running.pid(), fake.pid());
-    assert!(fake.place("started").exists() && is_sampling(fake.pid()));
+    fake.wait_for("started");
+    assert!(is_sampling(fake.pid()));
     let collected = running.collect(ours.path()).unwrap();
     let copy = ours.path().join(fake.file().file_name().unwrap());
     assert_eq!(fs::read_to_string(copy).unwrap(), TEXT);
@@ -114,6 +115,7 @@ fn a_firefox_is_started_and_its_file_collected() {
     settle(Some(&collected), true);
     assert!(!fake.file().exists());
     // A file of the user is never overwritten.
+    fake.wait_for("stopped");
     fs::write(fake.file(), "theirs").unwrap();
     let error = RunningFirefox::find(&[fake.pid()]).unwrap_err().to_string();
     assert!(error.contains("would overwrite"), "{error}");
@@ -123,7 +125,8 @@ fn a_firefox_is_started_and_its_file_collected() {
 fn a_failed_recording_stops_it_and_leaves_nothing() {
     let fake = Fake::start(TEXT, ":");
     drop(fake.started());
-    assert!(fake.place("stopped").exists() && !fake.file().exists());
+    fake.wait_for("stopped");
+    assert!(!fake.file().exists());
 }
 
 #[test]
