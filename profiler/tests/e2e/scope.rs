@@ -81,7 +81,7 @@ fn a_running_process_with_threads_and_later_children() {
     let threads = Bystander::start("sh", &["-c", &script]);
     let other = Bystander::start(&burn, &["60000"]);
     let outcome = Ngmi::record().args(["-p", &threads.pid()]).run();
-    let warning = format!("1 running descendant of {} is not recorded; ", threads.pid());
+    let warning = format!("1 running descendant of process {} is not recorded; ", threads.pid());
     assert!(
         outcome.stderr.contains(&warning),
         "the shell's sleep: {}",

@@ -167,7 +167,7 @@ fn the_capture_process_is_killed() {
         "the privileged helper is gone",
         "out.json.gz.events",
         "ngmi convert",
-        "still runs",
+        "is still running",
         &pid,
     ] {
         assert!(outcome.stderr.contains(word), "{word:?}: {}", outcome.stderr);
