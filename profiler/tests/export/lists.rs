@@ -107,7 +107,7 @@ fn a_list_to_read_ahead_goes_to_standard_output() {
     touched.stack = None;
     facts.faults = vec![touched];
     std::fs::write(folder.join("recording.json"), facts.json()).unwrap();
-    if said(&run("preload", &[], &folder)).contains("on a file system in memory") {
+    if said(&run("preload", &[], &folder)).contains("on an in-memory file system") {
         println!("skipped: this file system is memory");
         return;
     }
