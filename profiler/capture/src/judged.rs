@@ -1,10 +1,9 @@
 //! Holds the processes that a limited user may record, so that what was checked is what is recorded.
 
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use anyhow::{Context as _, bail};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustc_hash::FxHashSet;
 
 use crate::drain::cycle::Drain;
@@ -68,8 +67,7 @@ impl Judged {
                 drain.threads.forget(tid);
                 drain.recorded.ended(procfs::now(), *pid, tid);
             }
-            let mut ended = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
-            snapshot::require_found(poll(&mut ended, PollTimeout::ZERO) == Ok(0), *pid)?;
+            snapshot::require_found(!pidfd::has_ended(process), *pid)?;
             // What it starts from now on is seen; what it started since the check was not.
             file_capabilities::judge(&procfs::identity(*pid)?, terms)?;
         }

@@ -77,6 +77,7 @@ pub use wait::{FoldedWaits, WaitFact, WaitReason};
 use base::addr::Timestamp;
 use base::event::{Cost, HookStatus};
 use base::id;
+use profiler_common::Loss;
 
 id!(
     /// Index into [`Tables::modules`].
@@ -194,6 +195,14 @@ pub struct Recording {
     pub gecko: Option<Box<GeckoTables>>,
     /// Notes for the user, each a sentence with its remedy.
     pub notes: Vec<String>,
+}
+
+impl Recording {
+    /// How many of these were lost; `None`: none.
+    pub fn lost(&self, loss: Loss) -> Option<u64> {
+        let mut losses = self.losses.iter();
+        losses.find(|(name, _)| name == loss.name()).map(|(_, count)| *count)
+    }
 }
 
 /// User stacks that were walked in the kernel.

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use base::addr::{Timestamp, ns};
 use base::plural::and_more;
-use fact::{FactSink, Mark, SampleFact, Tables, Thread, ThreadId, WaitFact};
+use fact::{FactSink, Mark, Recording, SampleFact, Tables, Thread, ThreadId, WaitFact};
 
 /// One in this many parts of a lifetime may be missing.
 const PART: u64 = 1000;
@@ -175,11 +175,16 @@ impl LifetimeCheck {
     }
 }
 
-/// A thread's lifetime within the recording.
+/// Length of a thread's lifetime within the recording.
 pub fn lifetime(tables: &Tables, thread: &Thread) -> Duration {
-    let recording = &tables.recording;
-    let end: Timestamp = thread.end.unwrap_or(recording.end).min(recording.end);
-    end.since(thread.start.max(recording.start))
+    let (start, end) = life(&tables.recording, thread);
+    end.since(start)
+}
+
+/// Start and end of a thread's lifetime within the recording.
+pub fn life(recording: &Recording, thread: &Thread) -> (Timestamp, Timestamp) {
+    let end = thread.end.unwrap_or(recording.end).min(recording.end);
+    (thread.start.max(recording.start), end)
 }
 
 #[cfg(test)]

@@ -31,8 +31,8 @@ impl About {
             let seen = count(seen);
             return format!(", although {seen} occurred: use the event log instead (`ngmi record --keep-events`)");
         }
-        if let Some((_, chunks)) = (recording.losses.iter()).find(|(name, _)| name == Loss::LogDamaged.name()) {
-            let damaged = plural::loss(Loss::LogDamaged.name(), *chunks);
+        if let Some(chunks) = recording.lost(Loss::LogDamaged) {
+            let damaged = plural::loss(Loss::LogDamaged.name(), chunks);
             return format!(": the log is damaged ({damaged}); record again");
         }
         let hooks = || recording.hooks.iter().filter(|hook| hook.noun == self.noun);

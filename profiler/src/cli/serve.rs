@@ -1,7 +1,6 @@
 //! Serves a profile until Ctrl-C and opens it, for `load` and at the end of `record`.
 
 use std::fs::File;
-use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -165,9 +164,8 @@ impl Served {
             file: Arc::new(file),
             name: profile.to_owned(),
         };
-        let (name, mut start) = (profile.display(), Vec::new());
-        let read = served.reader().take(FILE_MAGIC.len() as u64).read_to_end(&mut start);
-        read.with_context(|| format!("cannot read {name}"))?;
+        let name = profile.display();
+        let start = source::start_of(served.reader()).with_context(|| format!("cannot read {name}"))?;
         if start == FILE_MAGIC {
             bail!("{name} is an event log; convert it first: `ngmi convert {name}`");
         }

@@ -2,7 +2,7 @@
 //! All unnamed code in anonymous memory is one frame.
 
 use std::fs::File;
-use std::io::{Cursor, Read, Seek, SeekFrom};
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -37,11 +37,7 @@ pub fn read(path: &Path, sink: &mut dyn FactSink) -> Result<(Tables, Kind)> {
     let name = path.display();
     let mut file = File::open(path)
         .with_context(|| format!("cannot read {name}; name a profile or an event log that `ngmi record` wrote"))?;
-    let mut start = Vec::new();
-    (&mut file)
-        .take(FILE_MAGIC.len() as u64)
-        .read_to_end(&mut start)
-        .with_context(|| format!("cannot read {name}"))?;
+    let start = start_of(&mut file).with_context(|| format!("cannot read {name}"))?;
     if start == FILE_MAGIC {
         file.seek(SeekFrom::Start(0))
             .with_context(|| format!("{name} is an event log, which must be a regular file"))?;
@@ -53,6 +49,16 @@ pub fn read(path: &Path, sink: &mut dyn FactSink) -> Result<(Tables, Kind)> {
     }
     let tables = profile(Cursor::new(start).chain(file), sink).with_context(|| format!("cannot read {name}"))?;
     Ok((tables, Kind::Profile))
+}
+
+/// The bytes by which an event log and a profile are distinguished.
+///
+/// # Errors
+/// The file can't be read.
+pub fn start_of(file: impl Read) -> io::Result<Vec<u8>> {
+    let mut start = Vec::new();
+    file.take(FILE_MAGIC.len() as u64).read_to_end(&mut start)?;
+    Ok(start)
 }
 
 /// Whether a file with this start may be a profile: compressed, or JSON.

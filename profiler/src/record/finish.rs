@@ -179,15 +179,10 @@ pub fn write_profile(output: &mut Output, tables: &Tables, collected: &Collected
 /// The reason why a log has nothing to show.
 fn nothing_in(tables: &Tables, log: &Path) -> String {
     let log = log.display();
-    let damaged = tables
-        .recording
-        .losses
-        .iter()
-        .find(|(loss, _)| loss == Loss::LogDamaged.name());
-    match damaged {
-        Some((_, chunks)) => format!(
+    match tables.recording.lost(Loss::LogDamaged) {
+        Some(chunks) => format!(
             "{log} contains no readable thread ({} damaged)",
-            counted(*chunks, "chunk")
+            counted(chunks, "chunk")
         ),
         None => format!("{log} contains no recorded thread, so there is nothing to show; see `ngmi doctor`"),
     }

@@ -36,8 +36,8 @@ pub fn send(process: impl AsFd, signal: Signal) -> io::Result<()> {
     }
 }
 
-/// Whether the process has ended, even if its parent has not waited for it yet.
+/// Whether the process has ended, even if its parent has not waited for it yet; also if that can't be known.
 pub fn has_ended(process: impl AsFd) -> bool {
     let mut fds = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
-    poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+    poll(&mut fds, PollTimeout::ZERO) != Ok(0)
 }

@@ -1,6 +1,7 @@
 //! Peaks: the greatest of each step of time, as markers that the front end draws as a graph. There are at most about as
 //! many as pixels, however many facts there are.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use base::addr::Timestamp;
@@ -22,19 +23,15 @@ pub struct Peak<T> {
 }
 
 /// The greatest of each step, the first of equal ones; times ascending.
-pub fn greatest<T>(all: impl Iterator<Item = Peak<T>>, (zero, end): (Timestamp, Timestamp)) -> Vec<Peak<T>> {
+pub fn greatest<T: Copy>(all: impl Iterator<Item = Peak<T>>, (zero, end): (Timestamp, Timestamp)) -> Vec<Peak<T>> {
     let step = (end.0.saturating_sub(zero.0) / STEPS).max(SHORTEST_STEP);
     let mut steps: BTreeMap<u64, Peak<T>> = BTreeMap::new();
     for peak in all {
-        let key = |peak: &Peak<T>| (std::cmp::Reverse(peak.value), peak.time);
-        let slot = steps.entry(peak.time.0.saturating_sub(zero.0) / step);
-        match slot {
-            std::collections::btree_map::Entry::Vacant(slot) => drop(slot.insert(peak)),
-            std::collections::btree_map::Entry::Occupied(mut slot) => {
-                if key(&peak) < key(slot.get()) {
-                    slot.insert(peak);
-                }
-            }
+        let key = |peak: &Peak<T>| (Reverse(peak.value), peak.time);
+        let step = peak.time.0.saturating_sub(zero.0) / step;
+        let greatest = steps.entry(step).or_insert(peak);
+        if key(&peak) < key(greatest) {
+            *greatest = peak;
         }
     }
     steps.into_values().collect()

@@ -8,14 +8,14 @@ use super::phase::Phase;
 use super::report::FaultReport;
 use super::tally::{FaultTally, TimeParts, WITH_CALLEES};
 use super::text_pages;
-use super::warn::{Tier, warnings};
+use super::warn::warnings;
 use crate::export::ns;
 use crate::findings::Finding;
 use crate::grid::{GroupRow, GroupTable, group_lines};
 use crate::lookup::{headline, selected_of};
 use crate::text::{count, duration, warning, wrapped, write_lines};
 use base::plural::counted;
-use fact::account::is_exact_touch;
+use fact::account::{FaultTier, is_exact_touch};
 use fact::short_path;
 
 /// Writes the report in ANSI styles; each table has at most `top` rows.
@@ -36,7 +36,7 @@ fn head(report: &FaultReport) -> Vec<String> {
     let recording = &report.recording;
     let totals = &report.totals;
     let seen = recording.end.since(recording.start);
-    let tier = Tier::of(recording).map_or("an unknown tier", Tier::words);
+    let tier = FaultTier::of(recording).map_or("an unknown tier", FaultTier::words);
     let numbers = format!(", {} recorded by {tier}", duration(ns(seen)));
     let mut lines = vec![headline(recording, &numbers)];
     let mut words = vec![

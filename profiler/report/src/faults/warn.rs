@@ -2,63 +2,23 @@
 
 use super::report::FaultReport;
 use crate::text::{count, fit};
-use fact::{Recording, short_path};
+use fact::account::FaultTier;
+use fact::short_path;
 
 /// The largest number of files to name.
 const FILES: usize = 3;
-
-/// The method by which faults were traced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tier {
-    /// `handle_mm_fault` itself: every fault, every time.
-    Fentry,
-    /// Exceptions, and the kernel's count at their end. Faults without user registers are invisible.
-    Tracepoint,
-    /// The kernel's count alone, without latencies.
-    Perf,
-}
-
-impl Tier {
-    /// The tier of a recording; `None` if faults were not traced, or by hooks that this version does not know.
-    pub fn of(recording: &Recording) -> Option<Self> {
-        let attached = |part: &str| {
-            let mut hooks = recording.hooks.iter();
-            hooks.any(|hook| hook.noun == "fault" && hook.refused.is_none() && hook.hook.contains(part))
-        };
-        if attached("handle_mm_fault") {
-            Some(Self::Fentry)
-        } else if attached("perf page-faults") {
-            Some(if attached("page_fault_user") {
-                Self::Tracepoint
-            } else {
-                Self::Perf
-            })
-        } else {
-            None
-        }
-    }
-
-    /// Its description for a report.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Fentry => "tier 1 (handle_mm_fault)",
-            Self::Tracepoint => "tier 2 (exceptions and perf events)",
-            Self::Perf => "tier 3 (perf events: no latency)",
-        }
-    }
-}
 
 /// All warnings that apply to a report.
 pub fn warnings(report: &FaultReport) -> Vec<String> {
     let mut warnings = Vec::new();
     let account = &report.account;
-    let tier = Tier::of(&report.recording);
+    let tier = FaultTier::of(&report.recording);
     if account.negative > 0 {
         warnings.push(format!(
             "fault counts do not reconcile: more faults were recorded than the kernel counted (threads: {}); please report this with the event log",
             count(account.negative)
         ));
-    } else if tier == Some(Tier::Fentry) && account.not_visible != 0 {
+    } else if tier == Some(FaultTier::Fentry) && account.not_visible != 0 {
         warnings.push(format!(
             "fault counts do not reconcile: faults are missing ({}), but tier 1 should see all; please report this with the event log",
             count(account.not_visible.unsigned_abs())
@@ -71,7 +31,7 @@ pub fn warnings(report: &FaultReport) -> Vec<String> {
         ));
     }
     let totals = &report.totals;
-    if totals.untimed > 0 && tier != Some(Tier::Perf) {
+    if totals.untimed > 0 && tier != Some(FaultTier::Perf) {
         let known = count(totals.untimed);
         warnings.push(format!(
             "some faults have no recorded start ({known}): the sums do not include their latency"

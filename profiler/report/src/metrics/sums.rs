@@ -15,6 +15,7 @@ use crate::faults::phase::Phase;
 use crate::faults::view::path_of;
 use crate::functions::{FunctionId, Functions};
 use crate::io::Asked;
+use crate::lifetime::life;
 use crate::select::Span;
 use crate::{faults, io, waits};
 use base::addr::{PAGE, Timestamp, ns};
@@ -144,10 +145,7 @@ impl Views<'_> {
             .command_process()
             .and_then(|id| self.tables.processes.get(id.index()));
         let main = process.and_then(|process| self.tables.threads.get(process.main_thread?.index()));
-        let (start, end) = main.map_or((recording.start, recording.end), |main| {
-            let end = main.end.unwrap_or(recording.end).min(recording.end);
-            (main.start.max(recording.start), end)
-        });
+        let (start, end) = main.map_or((recording.start, recording.end), |main| life(recording, main));
         let since = |time: Timestamp| time.since(recording.start);
         let wall = self.span.unwrap_or_default().overlap(since(start), since(end));
         sums.add([Key::Total], &[(Metric::Wall, ns(wall))]);

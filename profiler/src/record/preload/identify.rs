@@ -12,7 +12,7 @@ pub struct Identified {
     /// What to read ahead.
     pub list: List,
     /// Files that are not in the list: the reason, with their paths and needed bytes.
-    pub left_out: BTreeMap<&'static str, Vec<(String, u64)>>,
+    pub left_out: BTreeMap<String, Vec<(String, u64)>>,
 }
 
 /// Checks the files, and builds a list of the ranges of those that are unchanged since the recording, which began at
@@ -84,13 +84,9 @@ fn look(file: &FileNeed, start_unix_ms: u64) -> Result<Listed, Skip> {
     })
 }
 
-fn reason(skip: Skip) -> &'static str {
+fn reason(skip: Skip) -> String {
     match skip {
-        Skip::Nameless => "name unknown",
-        Skip::Gone => "deleted",
-        Skip::Changed => "changed since, or by the recorded run itself",
-        Skip::Special => "not a regular file, or reached through a link",
-        Skip::Memory => "on an in-memory file system",
-        Skip::Unreadable => "not readable",
+        Skip::Changed => format!("{skip}, or by the recorded run itself"),
+        _ => skip.to_string(),
     }
 }
