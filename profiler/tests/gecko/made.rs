@@ -3,7 +3,7 @@
 use profiler::addr::Timestamp;
 use profiler::fact::reduce::budget::{Budget, Collected, Collector};
 use profiler::fact::{GeckoMark, Mark, MarkKind, Recording, Tables, Thread};
-use profiler::profile::{GeckoError, Merged, merge_gecko};
+use profiler::profile::{GeckoError, Merged, lint, merge_gecko};
 use serde_json::{Value, json};
 
 use crate::profile_synthetic::{MS, process, recording, thread};
@@ -129,4 +129,14 @@ pub fn example() -> Value {
         &[parent],
         &[child(&[main, worker, rows(99, 99, &json!([[0, 30.0, 0, 0, 1]]))])],
     )
+}
+
+/// Asserts that a file with one other byte is refused, or merged into a profile without a problem.
+pub fn expect_survival(file: &Value, place: usize, byte: u8) {
+    let mut text = file.to_string().into_bytes();
+    let place = place % text.len();
+    text[place] = byte;
+    if let Ok((_, tables, collected)) = merge(&text) {
+        assert_eq!(lint(&written(&tables, &collected)[..]), Vec::<String>::new());
+    }
 }

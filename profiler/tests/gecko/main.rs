@@ -13,7 +13,7 @@ use std::fs;
 use std::io::Write as _;
 use std::process::Command;
 
-use made::{browser, child, example, merge, merge_json, rows, shown, whole, written};
+use made::{browser, child, example, expect_survival, merge, merge_json, rows, shown, whole, written};
 use profile_synthetic::MS;
 use profiler::addr::Timestamp;
 use profiler::fact::reduce::budget::{Budget, Collected, Collector, ThreadFacts};
@@ -387,11 +387,6 @@ fn load_merges_into_a_file() {
 proptest! {
     #[test]
     fn any_change_of_a_byte_is_survived(place in 0..2000_usize, byte: u8) {
-        let mut text = example().to_string().into_bytes();
-        let place = place % text.len();
-        text[place] = byte;
-        if let Ok((_, tables, collected)) = merge(&text) {
-            prop_assert_eq!(lint(&written(&tables, &collected)[..]), Vec::<String>::new());
-        }
+        expect_survival(&example(), place, byte);
     }
 }

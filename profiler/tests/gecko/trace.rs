@@ -8,7 +8,7 @@ use profiler::profile::{GeckoError, ProfileSource, lint, merge_gecko};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::made::{browser, gecko, merge, merge_json, shown, written};
+use crate::made::{browser, expect_survival, gecko, merge, merge_json, shown, written};
 use crate::profile_synthetic::MS;
 
 /// An event at this many ms since the recording's start.
@@ -268,11 +268,6 @@ fn wrong_types_and_sizes_damage_only_their_event() {
 proptest! {
     #[test]
     fn any_change_of_a_byte_is_survived(place in 0..3000_usize, byte: u8) {
-        let mut text = example().to_string().into_bytes();
-        let place = place % text.len();
-        text[place] = byte;
-        if let Ok((_, tables, collected)) = merge(&text) {
-            prop_assert_eq!(lint(&written(&tables, &collected)[..]), Vec::<String>::new());
-        }
+        expect_survival(&example(), place, byte);
     }
 }
