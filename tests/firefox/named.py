@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""named.py NGMI LOG FOLDER: converts the log with debug symbols of libxul from a debuginfod of its own; 99 % must be named.
+"""named.py NGMI LOG PROFILE FOLDER: converts the log of the profile with debug symbols of libxul from a debuginfod of its own; 99 % must be named.
 
 Counts the frames of CPU samples in libxul. The server, and ngmi with it, are in a separate network namespace, so no other server is asked.
 """
@@ -71,11 +71,9 @@ def names(profile):
 
 
 def main():
-    ngmi, log, folder = sys.argv[1:]
+    ngmi, log, profile, folder = sys.argv[1:]
     enter_own_network()
-    before = os.path.join(folder, "before.json.gz")
-    subprocess.run([ngmi, "convert", "--no-network", log, "-o", before], check=True, stdout=subprocess.DEVNULL)
-    debug_file.write(libxul(load(before))["path"], folder)
+    debug_file.write(libxul(load(profile))["path"], folder)
     found = names(converted(ngmi, log, folder))
     named = sum(weight for name, weight in found.items() if name.startswith("named_"))
     nameless = [(name, weight) for name, weight in found.most_common() if not name.startswith("named_")]
