@@ -116,13 +116,13 @@ pub unsafe extern "C" fn read_block(state: *mut ThreadState, top: u64, direct: u
             (*body).mapped = [u16::MAX; CHUNKS];
             return 1;
         }
-        let own = address >> 12 & LAST_PAGE;
-        let middle = own / CHUNK;
+        let middle = (address >> 12 & LAST_PAGE) / CHUNK;
         let page = |number: u64| probe(block.page(number), 0).map_or(0, table::page_of);
         // In a folio, pages are one behind the other in memory, too.
-        let (before, after) = (own - middle.saturating_sub(1) * CHUNK, (middle + 2) * CHUNK - 1 - own);
-        let after = after.min(LAST_PAGE - own);
-        let extends = page(own).wrapping_sub(before) == page(own - before) || page(own) + after == page(own + after);
+        let is_folio = |number: u64| page(number) != 0 && page(number) + 1 == page(number + 1);
+        // The window is `middle`; newer kernels map each folio in it to its end.
+        let (first, end) = (middle.saturating_sub(1) * CHUNK, (middle + 2) * CHUNK);
+        let extends = first > 0 && is_folio(first - 1) || end <= LAST_PAGE && is_folio(end - 1);
         // A bit for each: were they bounds, the verifier of 6.1 would follow the loop for every pair of them.
         let wanted = if extends || config!(wide_around) != 0 {
             u64::MAX

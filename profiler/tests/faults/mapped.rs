@@ -210,6 +210,7 @@ fn files_in_memory(tier: Tier) {
         "warm:sparse",
         "warm:scattered",
         "warmhuge:sparse",
+        "warmmixed:edges",
     ];
     let memory = tempfile::Builder::new().prefix("faults-").tempdir_in("/dev/shm");
     let folders = [Some(scratch()), memory.ok()];
@@ -273,6 +274,7 @@ fn other_file_systems(tier: Tier) {
         "exec:half",
         "threads:half",
         "huge:scattered",
+        "warmmixed:edges",
     ];
     for kind in ["ext4", "xfs", "btrfs"] {
         if let Some(mounted) = Mounted::in_file(kind) {

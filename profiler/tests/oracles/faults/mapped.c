@@ -1,7 +1,7 @@
 // Touches files of 8 MiB through mappings, and reports what the kernel mapped of each, by its own pagemap and smaps.
 //
-// mapped FOLDER KIND:PATTERN...: KIND is how the file is mapped, advised and brought in; PATTERN is all, half, sparse (one page in 64) or
-// scattered. Each line of output is about the file FOLDER/mapped-KIND-PATTERN-PID.
+// mapped FOLDER KIND:PATTERN...: KIND is how the file is mapped, advised and brought in; PATTERN is all, half, sparse (one page in 64),
+// scattered or edges (of mixed folios). Each line of output is about the file FOLDER/mapped-KIND-PATTERN-PID.
 #include "fault.h"
 
 #include <pthread.h>
@@ -88,6 +88,17 @@ static size_t resident_set(void) {
     return kilobytes * 1024 / PAGE;
 }
 
+// Single pages and large folios in turn, where the file system has these: a folio is as large as its write.
+#define PIECE ((size_t)128)
+static void write_mixed(int fd) {
+    static char pages[PIECE * PAGE];
+    for (size_t i = 0; i < PAGES; i += 2 * PIECE) {
+        for (size_t j = i; j < i + PIECE; j++)
+            if (pwrite(fd, pages, PAGE, (off_t)(j * PAGE)) != (ssize_t)PAGE) die("pwrite");
+        if (pwrite(fd, pages, sizeof pages, (off_t)((i + PIECE) * PAGE)) != (ssize_t)sizeof pages) die("pwrite");
+    }
+}
+
 static void touch(size_t page) {
     volatile char *at = map + page * PAGE;
     if (is(kind, "copied") || is(kind, "written")) *at = 1;
@@ -106,7 +117,9 @@ static void touch_part(size_t one, size_t crowd) {
             if (i % crowd == one) touch(page);
         return;
     }
-    for (size_t i = 0; i < last; i += step)
+    // A fault near the end of the single pages: its window begins in them and ends in the large folio.
+    for (size_t i = PIECE - 2; is(pattern, "edges") && i < PAGES; i += 2 * PIECE) touch(i);
+    for (size_t i = 0; !is(pattern, "edges") && i < last; i += step)
         if (i / 16 % crowd == one) touch(i);
 }
 
@@ -143,7 +156,8 @@ static void examine(const char *folder) {
     snprintf(name, sizeof name, "mapped-%s-%s", kind, pattern);
     struct source *file = new_file(folder, name, PAGES);
     memset(mapped, 0, PAGES);
-    if (strncmp(kind, "warm", 4)) evict(file, PAGES);
+    if (strncmp(kind, "warm", 4) || is(kind, "warmmixed")) evict(file, PAGES);
+    if (is(kind, "warmmixed")) write_mixed(file->fd);
     const char *refused = map_it(file->fd);
     if (is(kind, "threads"))
         touch_in_threads();
