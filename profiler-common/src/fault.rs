@@ -35,6 +35,10 @@ pub const FAULT_FILEMAP: u32 = 1024;
 pub const FAULT_SWITCH_MISSED: u32 = 2048;
 /// [`FaultBody::mapped`] was read from the page table at the end of the fault.
 pub const FAULT_HAS_MAPPED: u32 = 4096;
+/// With [`FAULTS_AUTO`], the rest of a thread's [`Counted`] faults: none of them was recorded.
+pub const FAULT_REST: u32 = 8192;
+/// In the eBPF programs only: it represents the faults that were counted before it.
+pub const FAULT_CARRIES: u32 = 1 << 29;
 /// In the eBPF programs only: an attempt is in progress.
 pub const FAULT_INSIDE: u32 = 1 << 30;
 /// In the eBPF programs only: the fault is in progress.
@@ -165,6 +169,19 @@ pub struct FaultBody {
 /// Pages of a block in [`FaultBody::mapped`]: those of one page table on x86-64.
 pub const BLOCK_PAGES: usize = 512;
 
+/// Faults that were counted, not sent.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
+pub struct Counted {
+    /// Sum of their latencies, in ns.
+    pub time: u64,
+    /// Their number.
+    pub faults: u32,
+    /// Explicit padding.
+    pub pad: u32,
+}
+
 /// Start of a fault's record; the copy of the stack follows. The header's time is the end of the fault.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -174,6 +191,8 @@ pub struct FaultHead {
     pub header: RecordHeader,
     /// The fault.
     pub body: FaultBody,
+    /// Faults that it represents besides itself.
+    pub others: Counted,
     /// Stack of the thread.
     pub stacks: Stacks,
 }
@@ -249,7 +268,7 @@ pub const OUT_BLOCKED: u32 = 2;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
 pub struct FaultCounts {
-    /// Sent, except for failed ones.
+    /// Sent, or represented by one that was; except for failed ones.
     pub seen: u64,
     /// Lost because the ring was full.
     pub lost: u64,
@@ -275,6 +294,8 @@ pub struct ThreadFaults {
     pub outer: Pending,
     /// The outcomes of earlier faults.
     pub counts: FaultCounts,
+    /// Faults since the last one that represents others.
+    pub others: Counted,
     /// Pages that were read and not sent yet.
     pub run: ReadRun,
     /// Stack of the thread at the fault that is being sent.
@@ -289,8 +310,20 @@ pub const FAULTS_ALL: u32 = 1;
 pub const FAULTS_FILE: u32 = 2;
 /// Record page faults that the kernel counts as major, or that waited for a disk.
 pub const FAULTS_MAJOR: u32 = 3;
+/// Record all page faults except first writes to anonymous memory without a wait: of these, a random sample that
+/// represents the others.
+pub const FAULTS_AUTO: u32 = 4;
+
+/// Length of a window of [`FAULTS_AUTO`] in ns: the probability in one follows from the faults in those before it.
+pub const SAMPLING_WINDOW: u64 = 10_000_000;
+/// Sampled faults of a CPU and window, on average: as many as CPU samples at the usual rate.
+pub const SAMPLED_A_WINDOW: u32 = 10;
+/// Faults of a thread that are recorded in any case.
+pub const FIRST_FAULTS: u64 = 64;
+/// A fault that took this long, in ns, is recorded in any case: the time of the others varies little.
+pub const LONG_FAULT: u64 = 20_000;
 
 const _: () = assert!(size_of::<FaultBody>() == 8 + 8 + 40 + 40 + 64 + 32);
-const _: () = assert!(size_of::<FaultHead>() == 24 + 192 + 64);
+const _: () = assert!(size_of::<FaultHead>() == 24 + 192 + 16 + 64);
 const _: () = assert!(size_of::<PagesRead>() == 24 + 40);
-const _: () = assert!(size_of::<ThreadFaults>() == 256 * 2 + 40 + 40 + 64 + 8);
+const _: () = assert!(size_of::<ThreadFaults>() == 256 * 2 + 40 + 16 + 40 + 64 + 8);

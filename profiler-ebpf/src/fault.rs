@@ -7,6 +7,7 @@
 //! | completed | the kernel's own count of faults: when one is complete (tiers 2 and 3) |
 //! | known | mappings in which faults occurred recently |
 //! | mapped | what is mapped around a fault at its end |
+//! | sampled | faults that are counted, and represented by one that is sent |
 //! | pages | what was read meanwhile, and waits for memory |
 //! | signal | signals, which may end a fault |
 //!
@@ -18,13 +19,14 @@ mod handled;
 mod known;
 mod mapped;
 mod pages;
+mod sampled;
 mod signal;
 
 use aya_ebpf::EbpfContext;
 use profiler_common::fault::{
-    BEFORE_UNKNOWN, FAULT_FAILED, FAULT_HANDLED, FAULT_HAS_FILE, FAULT_HAS_VMA, FAULT_INSIDE, FAULT_MAJOR, FAULT_OPEN,
-    FAULT_STARTED, FAULT_SWITCH_MISSED, FAULTS_FILE, FAULTS_MAJOR, FaultBody, FaultCounts, FaultHead, OUT_BLOCKED,
-    OUT_DISK, OUT_PREEMPTED, Pending, ThreadFaults,
+    BEFORE_UNKNOWN, FAULT_CARRIES, FAULT_FAILED, FAULT_HANDLED, FAULT_HAS_FILE, FAULT_HAS_VMA, FAULT_INSIDE,
+    FAULT_MAJOR, FAULT_OPEN, FAULT_STARTED, FAULT_SWITCH_MISSED, FAULTS_AUTO, FAULTS_FILE, FAULTS_MAJOR, FaultBody,
+    FaultCounts, FaultHead, OUT_BLOCKED, OUT_DISK, OUT_PREEMPTED, Pending, ThreadFaults,
 };
 use profiler_common::scope::ThreadState;
 use profiler_common::{Loss, RecordKind};
@@ -38,7 +40,7 @@ use crate::{cpu, scope};
 
 const PAGE_MASK: u64 = !4095;
 /// The flags that are sent to user space.
-const TOLD: u32 = !(FAULT_OPEN | FAULT_INSIDE);
+const TOLD: u32 = !(FAULT_OPEN | FAULT_INSIDE | FAULT_CARRIES);
 
 /// The faults of the current thread, if it is recorded.
 #[inline(always)]
@@ -156,6 +158,11 @@ unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut Threa
         if failed {
             (*faults).counts.failed += 1;
         }
+        if config!(faults) == FAULTS_AUTO && sampled::is_only_counted(faults, at) {
+            (*faults).counts.seen += 1;
+            pop(faults);
+            return;
+        }
         let wanted = match config!(faults) {
             // Where the mapping could not be read, user space knows whether a file backs it.
             FAULTS_FILE => flags & FAULT_HAS_FILE != 0 || flags & FAULT_HAS_VMA == 0,
@@ -178,6 +185,7 @@ unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut Threa
                 };
                 *count += 1;
             }
+            sampled::settle(faults, sent);
         } else if !failed {
             (*faults).counts.filtered += 1;
         }
@@ -212,6 +220,7 @@ pub unsafe extern "C" fn send_fault(state: *const ThreadState, time: u64) -> u32
             |head: *mut FaultHead| {
                 (*head).body = (*faults).inner.body;
                 (*head).body.flags &= TOLD;
+                (*head).others = sampled::carried(faults);
             },
         );
         u32::from(sent)
@@ -229,6 +238,7 @@ pub unsafe fn ended(state: *mut ThreadState, at: At) -> FaultCounts {
         let faults = &raw mut (*state).faults;
         give_up(faults);
         pages::tell(faults, at);
+        sampled::tell_rest(state, at);
         (*faults).counts
     }
 }

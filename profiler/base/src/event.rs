@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 pub use block::{Bio, Device, DeviceName, Request};
 pub use cost::{Cost, ProcessCost, ProgramCost, ProgramCosts, RingCost};
-pub use fault::{Attempts, Fault, FaultFile, FaultVma, MAX_ORDER, PagesRead};
+pub use fault::{Attempts, Fault, FaultFile, FaultVma, MAX_ORDER, OtherFaults, PagesRead};
 pub use mapping::{MAP_SHARED, Mapping, PROT_EXEC};
 pub use switch::{Call, CallPath, FileName, OpenFile, StackAhead, Wait, Waker};
 

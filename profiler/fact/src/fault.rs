@@ -57,6 +57,17 @@ pub struct FaultFact {
     pub pages_read: u32,
     /// Whether the kernel had stopped reading around faults in this mapping, after too many misses.
     pub read_around_off: bool,
+    /// The faults that it represents besides itself.
+    pub others: OtherFaults,
+}
+
+/// Faults of the same thread and class that were counted, not recorded: `--faults auto` records one for several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OtherFaults {
+    /// Their number.
+    pub count: u32,
+    /// The sum of their latencies.
+    pub time: Duration,
 }
 
 impl FaultFact {
@@ -93,6 +104,21 @@ impl FaultFact {
     /// Time for ranking slow faults: the latency, or zero if it is unknown.
     pub fn time(&self) -> Duration {
         self.latency.unwrap_or_default()
+    }
+
+    /// Number of faults that it represents, itself among them.
+    pub fn count(&self) -> u64 {
+        u64::from(self.others.count) + 1
+    }
+
+    /// The known latencies of all faults that it represents.
+    pub fn total_time(&self) -> Duration {
+        self.time().saturating_add(self.others.time)
+    }
+
+    /// The bytes of all faults that it represents; see [`FaultFact::bytes`].
+    pub fn total_bytes(&self) -> u64 {
+        self.bytes().saturating_add(u64::from(self.others.count) * PAGE)
     }
 }
 

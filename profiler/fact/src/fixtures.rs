@@ -1,6 +1,6 @@
 //! Table rows for tests: all fields that a test does not set are empty.
 
-use super::fault::{Access, FaultClass, FaultWaits};
+use super::fault::{Access, FaultClass, FaultWaits, OtherFaults};
 use super::request::{Operation, RequestCoverage, RequestKind};
 use super::{DeviceId, FaultFact, Process, ProcessId, RequestFact, Thread, ThreadId};
 use base::addr::{Avma, Timestamp};
@@ -57,5 +57,6 @@ pub fn fault() -> FaultFact {
         mapped: None,
         pages_read: 0,
         read_around_off: false,
+        others: OtherFaults::default(),
     }
 }

@@ -128,9 +128,9 @@ impl Dirtied {
         }
         let is_new = self.is_new(process, file, fault);
         self.costs.entry(key).or_default().add(Cost {
-            pages: u64::from(is_new),
-            faults: 1,
-            time: fault.time(),
+            pages: u64::from(is_new).saturating_add(u64::from(fault.others.count)),
+            faults: fault.count(),
+            time: fault.total_time(),
         });
         is_new
     }

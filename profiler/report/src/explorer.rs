@@ -155,14 +155,14 @@ pub fn write(
 fn totals(view: &View<'_>, selector: &Selector, recording: &Recording) -> Totals {
     let folded = Folded::of(recording);
     let mut totals = Totals {
-        in_input: view.len() as u64,
+        in_input: view.count(),
         folded: folded.faults,
         folded_ns: folded.time_ns,
         ..Totals::default()
     };
     for fault in view.faults().filter(|fault| selector.takes(view, fault)) {
-        totals.selected += 1;
-        totals.selected_ns = totals.selected_ns.saturating_add(ns(fault.time()));
+        totals.selected = totals.selected.saturating_add(fault.count());
+        totals.selected_ns = totals.selected_ns.saturating_add(ns(fault.total_time()));
     }
     totals
 }

@@ -46,7 +46,7 @@ fn of_selected(
     let why = facts.faults.rows.is_empty().then(|| why_none(&tables.recording));
     match why {
         Some(why) if must_have_faults => bail!("{} contains no page faults{why}", input.display()),
-        _ => warn_of_budget(&tables, facts.faults.rows.len() as u64),
+        _ => warn_of_budget(&tables, facts.faults.rows.faults()),
     }
     let view = View::new(&tables, &facts.faults);
     let selector = Selector::new(&view, selection).with_context(|| input.display().to_string())?;

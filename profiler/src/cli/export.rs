@@ -213,7 +213,7 @@ fn rows(input: &Path, out: &mut (dyn Write + Send), table: Table) -> Result<u64>
             use faults_report::export::{COLUMNS, Exporter, TYPES};
             let mut facts = faults_report::Facts::beyond_memory(&scratch.rows());
             let tables = read(input, &mut facts, &[table])?;
-            let notes = begin(input, &tables, table, facts.rows.len() as u64)?;
+            let notes = begin(input, &tables, table, facts.rows.faults())?;
             let view = faults_report::View::new(&tables, &facts);
             let mut exporter = Exporter::new(&view);
             parquet(out, &notes, (&COLUMNS, &TYPES), |rows| {

@@ -41,7 +41,7 @@ pub fn run(args: &Faults) -> Result<ExitCode> {
         if facts.rows.is_empty() {
             bail!("{input} contains no page faults{}", why_none(&tables.recording));
         }
-        warn_of_budget(&tables, facts.rows.len() as u64);
+        warn_of_budget(&tables, facts.rows.faults());
         let view = View::new(&tables, &facts);
         let selector = Selector::new(&view, &selection).with_context(|| input.to_string())?;
         print(

@@ -105,6 +105,7 @@ impl From<args::Servers> for NameServers {
 impl From<args::FaultsArg> for FaultMode {
     fn from(arg: args::FaultsArg) -> Self {
         match arg {
+            args::FaultsArg::Auto => Self::Auto,
             args::FaultsArg::All => Self::All,
             args::FaultsArg::Major => Self::Major,
             args::FaultsArg::File => Self::File,

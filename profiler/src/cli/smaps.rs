@@ -67,7 +67,7 @@ fn known(input: &Path) -> Result<Known> {
         let why = faults::why_none(&tables.recording);
         bail!("{} contains no page faults{why}", input.display());
     }
-    faults::warn_of_budget(&tables, facts.rows.len() as u64);
+    faults::warn_of_budget(&tables, facts.rows.faults());
     let known = Known::new(&View::new(&tables, &facts));
     scratch.was_whole()?;
     Ok(known)

@@ -5,7 +5,9 @@ use std::time::Duration;
 use fixtures::rows::{START, module, process, thread};
 use profiler::addr::{Avma, FileOffset, KernelOffset, Svma, Timestamp};
 use profiler::event::{FileId, HookStatus};
-use profiler::fact::fault::{Access, Failure, FaultClass, FaultWaits, FilePlace, FileSection, Mapped, PageRange};
+use profiler::fact::fault::{
+    Access, Failure, FaultClass, FaultWaits, FilePlace, FileSection, Mapped, OtherFaults, PageRange,
+};
 use profiler::fact::request::{BioSource, Operation, RequestCoverage, RequestKind};
 use profiler::fact::wait::{Coverage, WaitCall};
 use profiler::fact::{
@@ -189,6 +191,7 @@ pub fn fault(us: u64, class: FaultClass, page: Option<u64>, stack: Option<StackI
         mapped: Some(Mapped::own()),
         pages_read: 0,
         read_around_off: false,
+        others: OtherFaults::default(),
     }
 }
 

@@ -36,5 +36,6 @@ mod mapped;
 mod memory;
 mod names;
 mod pressure;
+mod represented;
 mod subcommand;
 mod writes;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use profiler::addr::{Avma, FileOffset, Timestamp};
-use profiler::fact::fault::{Access, Failure, FaultClass, FaultWaits, FilePlace, Mapped, PageRange};
+use profiler::fact::fault::{Access, Failure, FaultClass, FaultWaits, FilePlace, Mapped, OtherFaults, PageRange};
 use profiler::fact::{FaultFact, MappedFileId, PagesReadFact, StackId, ThreadId};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -64,7 +64,11 @@ fn place(address: u64) -> impl Strategy<Value = Option<FilePlace>> {
 fn fault() -> impl Strategy<Value = FaultFact> {
     let who = (0u32..5, 0..1u64 << 45, prop::option::of(any::<u32>()), duration());
     let flags: [_; 4] = std::array::from_fn(|_| any::<bool>());
-    let counts = (any::<Option<u32>>(), prop::option::of(mapped()), any::<u32>());
+    let others = (any::<u32>(), duration()).prop_map(|(count, time)| OtherFaults {
+        count,
+        time: time.filter(|_| count > 0).unwrap_or_default(),
+    });
+    let counts = (any::<Option<u32>>(), prop::option::of(mapped()), any::<u32>(), others);
     let address = any::<u64>().prop_flat_map(|address| (Just(address), place(address)));
     (who, kinds(), address, waits(), flags, counts).prop_map(
         |((thread, time, stack, latency), kinds, (address, place), waits, flags, counts)| {
@@ -88,6 +92,7 @@ fn fault() -> impl Strategy<Value = FaultFact> {
                 mapped: counts.1,
                 pages_read: counts.2,
                 read_around_off,
+                others: counts.3,
             }
         },
     )

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use profiler::addr::{Avma, FileOffset};
 use profiler::event::FileId;
-use profiler::fact::fault::{Access, Failure, FaultClass, FaultWaits, FilePlace, FileSection, FileSymbol, PageRange};
+use profiler::fact::fault::{
+    Access, Failure, FaultClass, FaultWaits, FilePlace, FileSection, FileSymbol, OtherFaults, PageRange,
+};
 use profiler::fact::{FaultAccount, FaultFact, MappedFile, MappedFileId, PagesReadFact, StackId, ThreadId};
 
 use super::{MS, Synthetic, at};
@@ -41,6 +43,7 @@ pub fn fault(ms: u64, thread: u32, latency: u64) -> FaultFact {
         mapped: "0+16".parse().ok(),
         pages_read: 0,
         read_around_off: false,
+        others: OtherFaults::default(),
     }
 }
 

@@ -13,8 +13,8 @@ use super::encode::{Tag, copy_start, has_registers};
 use super::format::{MAX_FRAMES, MAX_STACK, MAX_TEXT};
 use super::stack_copy::Picture;
 use super::{
-    At, Attempts, End, Event, Fault, FaultFile, FaultVma, FileId, KernelStack, MAX_ORDER, Mapping, PagesRead, Sample,
-    Stacks, TaskExec, TaskExit, TaskNew, UserStack,
+    At, Attempts, End, Event, Fault, FaultFile, FaultVma, FileId, KernelStack, MAX_ORDER, Mapping, OtherFaults,
+    PagesRead, Sample, Stacks, TaskExec, TaskExit, TaskNew, UserStack,
 };
 use crate::addr::{Avma, FileOffset, KernelOffset, Timestamp};
 use crate::block_pages::{BLOCK, BlockPages, MAX_RUNS};
@@ -151,7 +151,7 @@ impl Decoder {
         let start = Timestamp(bytes.get_difference(at.time.0)?);
         let present = bytes.byte()?;
         let is = |bit: u8| present >> bit & 1 != 0;
-        if present >> 7 != 0 || is(2) && !is(1) {
+        if is(2) && !is(1) {
             return Err(Malformed);
         }
         fault.start = is(0).then_some(start);
@@ -185,6 +185,12 @@ impl Decoder {
         }
         if is(6) {
             fault.mapped = Some(block(bytes)?);
+        }
+        if is(7) {
+            fault.others = OtherFaults {
+                count: bytes.get_u32()?,
+                time: bytes.get()?,
+            };
         }
         fault.stacks = self.stacks(at.pid, bytes)?;
         Ok(fault)

@@ -10,8 +10,8 @@ use super::bytes::{Malformed, put, put_bytes, put_difference};
 use super::format::{MAX_FRAMES, MAX_STACK, MAX_TEXT};
 use super::stack_copy::Picture;
 use super::{
-    At, End, Event, Fault, FileId, MAX_ORDER, Mapping, PagesRead, Sample, StackAhead, Stacks, TaskExec, TaskExit,
-    TaskNew,
+    At, End, Event, Fault, FileId, MAX_ORDER, Mapping, OtherFaults, PagesRead, Sample, StackAhead, Stacks, TaskExec,
+    TaskExit, TaskNew,
 };
 use crate::addr::KernelOffset;
 use crate::block_pages::BlockPages;
@@ -255,6 +255,7 @@ impl Encoder {
             attempts != [0; 4],
             others != [0; 2],
             fault.mapped.is_some(),
+            fault.others != OtherFaults::default(),
         ];
         let present = parts.iter().enumerate().map(|(bit, is)| u8::from(*is) << bit).sum();
         out.push(present);
@@ -286,6 +287,10 @@ impl Encoder {
         }
         if let Some(mapped) = fault.mapped {
             put_block(out, mapped);
+        }
+        if parts[7] {
+            put(out, u64::from(fault.others.count));
+            put(out, fault.others.time);
         }
         self.stacks(out, fault.at.pid, &fault.stacks)
     }

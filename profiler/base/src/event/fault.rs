@@ -33,8 +33,19 @@ pub struct Fault<'a> {
     pub read: u32,
     /// Signal that it raised; 0: none.
     pub signal: u32,
+    /// Faults that it represents besides itself.
+    pub others: OtherFaults,
     /// Stack of the thread.
     pub stacks: Stacks<'a>,
+}
+
+/// Faults of a thread that were counted, not recorded (`profiler_common::fault::FAULTS_AUTO`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OtherFaults {
+    /// Their number.
+    pub count: u32,
+    /// Sum of their latencies, in ns.
+    pub time: u64,
 }
 
 /// How the kernel handled a fault.

@@ -83,6 +83,9 @@ pub fn write(
         if read.count > 0 && !drain.has_reported(tid, read.since) {
             drain.write_complete(Event::PagesRead(read));
         }
+        if let Some(rest) = records::rest_of(at, &state.faults.others) {
+            drain.write_complete(Event::Fault(rest));
+        }
         let waits = waits(at, beginning, &state).filter(|_| has_waits);
         for wait in waits {
             if !drain.has_reported(tid, wait.out) {

@@ -7,7 +7,8 @@ mod switch;
 use std::borrow::Cow;
 
 use profiler_common::fault::{
-    FAULT_HAS_FILE, FAULT_HAS_MAPPED, FAULT_HAS_VMA, FAULT_STARTED, FaultBody, FaultHead, ReadRun,
+    Counted, FAULT_EXCEPTION, FAULT_HAS_FILE, FAULT_HAS_MAPPED, FAULT_HAS_VMA, FAULT_REST, FAULT_STARTED, FaultBody,
+    FaultHead, ReadRun, error_code,
 };
 use profiler_common::sample::SampleHead;
 use profiler_common::stack::StackHead;
@@ -21,8 +22,8 @@ pub use switch::{Unseen, file_name, wait_of};
 use base::addr::{Avma, FileOffset, KernelOffset, Timestamp};
 use base::block_pages::BlockPages;
 use base::event::{
-    At, Attempts, Event, Fault, FaultFile, FaultVma, KernelStack, MAX_ORDER, PagesRead, Sample, TaskExec, TaskExit,
-    TaskNew, UserStack,
+    At, Attempts, Event, Fault, FaultFile, FaultVma, KernelStack, MAX_ORDER, OtherFaults, PagesRead, Sample, TaskExec,
+    TaskExit, TaskNew, UserStack,
 };
 
 /// The address space that a fork or an exec created.
@@ -212,7 +213,30 @@ fn fault(record: &[u8]) -> Option<Fault<'_>> {
         mapped: is(FAULT_HAS_MAPPED).then(|| mapped_pages(body)),
         read: body.read,
         signal: body.signal,
+        others: OtherFaults {
+            count: head.others.faults,
+            time: head.others.time,
+        },
         stacks: stacks(&head.stacks, record.get(size_of::<FaultHead>()..)?)?,
+    })
+}
+
+/// The faults of a thread that none represents: they have no stack.
+pub fn rest_of(at: At, others: &Counted) -> Option<Fault<'static>> {
+    Some(Fault {
+        at,
+        start: Some(at.time),
+        flags: FAULT_REST | FAULT_STARTED | FAULT_EXCEPTION | FAULT_HAS_VMA,
+        vma: Some(FaultVma::default()),
+        attempts: Attempts {
+            error_code: error_code::WRITE | error_code::USER,
+            ..Attempts::default()
+        },
+        others: OtherFaults {
+            count: others.faults.checked_sub(1)?,
+            time: others.time,
+        },
+        ..Fault::default()
     })
 }
 

@@ -21,8 +21,10 @@ use base::event::HookStatus;
 pub enum FaultMode {
     /// None.
     Off,
-    /// All.
+    /// All; of first writes to anonymous memory, a sample that represents the others.
     #[default]
+    Auto,
+    /// All.
     All,
     /// Those in mappings of files.
     File,
@@ -33,9 +35,10 @@ pub enum FaultMode {
 impl FaultMode {
     /// The value that the programs read.
     pub fn number(self) -> u32 {
-        use profiler_common::fault::{FAULTS_ALL, FAULTS_FILE, FAULTS_MAJOR};
+        use profiler_common::fault::{FAULTS_ALL, FAULTS_AUTO, FAULTS_FILE, FAULTS_MAJOR};
         match self {
             Self::Off => 0,
+            Self::Auto => FAULTS_AUTO,
             Self::All => FAULTS_ALL,
             Self::File => FAULTS_FILE,
             Self::Major => FAULTS_MAJOR,

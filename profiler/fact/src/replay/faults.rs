@@ -8,7 +8,7 @@ use profiler_common::fault::{
 };
 use profiler_common::stack::FLAG_IN_KERNEL;
 
-use crate::fault::{Access, Failure, FaultClass, FaultFact, FaultWaits, FilePlace, Mapped};
+use crate::fault::{Access, Failure, FaultClass, FaultFact, FaultWaits, FilePlace, Mapped, OtherFaults};
 use crate::{StackId, ThreadId};
 use base::event::{Fault, FaultVma};
 use task::space::{MappedFile, Region};
@@ -278,6 +278,10 @@ pub fn fact(fault: &Fault<'_>, found: Found) -> FaultFact {
             .or_else(|| (class == FaultClass::FileCow).then(Mapped::own)),
         pages_read: fault.read,
         read_around_off: misses > LOTS_OF_MISSES,
+        others: OtherFaults {
+            count: fault.others.count,
+            time: Duration::from_nanos(fault.others.time),
+        },
     }
 }
 

@@ -11,7 +11,7 @@ use self::bits::known_parts;
 use self::names::FaultNames;
 use crate::units::{duration_of, milliseconds};
 use base::addr::{Avma, FileOffset, PAGE, Timestamp, ns};
-use fact::fault::{FaultWaits, FilePlace, Mapped, PageRange};
+use fact::fault::{FaultWaits, FilePlace, Mapped, OtherFaults, PageRange};
 use fact::{FaultFact, MappedFileId, PagesReadFact, StackId, ThreadId};
 
 /// Payload type of a fault that found its page in memory.
@@ -74,6 +74,12 @@ pub struct FaultPayload {
     mapped: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pages_read: Option<u32>,
+    /// Number of other faults that it represents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    others: Option<u32>,
+    /// Sum of their latencies.
+    #[serde(skip_serializing_if = "is_zero")]
+    others_time: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     remarks: Option<u32>,
     /// Why it waited.
@@ -125,6 +131,8 @@ impl FaultPayload {
             around: others.map(Mapped::others),
             mapped: others.map(|mapped| mapped.to_string()),
             pages_read: (fault.pages_read > 0).then_some(fault.pages_read),
+            others: (fault.others.count > 0).then_some(fault.others.count),
+            others_time: milliseconds(fault.others.time),
             ..Self::default()
         };
         if let Some(place) = fault.place {
@@ -183,6 +191,10 @@ impl FaultPayload {
             retries: known.retries.then(|| self.retries.unwrap_or(0)),
             mapped: known.mapped.then_some(mapped),
             pages_read: self.pages_read.unwrap_or(0),
+            others: OtherFaults {
+                count: self.others.unwrap_or(0),
+                time: duration_of(self.others_time).ok()?,
+            },
             ..bits
         })
     }

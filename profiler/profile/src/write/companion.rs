@@ -23,8 +23,8 @@ use fact::{FaultFact, ProcessId, Tables};
 impl Weight {
     fn of(self, fault: &FaultFact) -> u64 {
         match self {
-            Self::Time => ns(fault.time()),
-            Self::Bytes => fault.bytes(),
+            Self::Time => ns(fault.total_time()),
+            Self::Bytes => fault.total_bytes(),
         }
     }
 

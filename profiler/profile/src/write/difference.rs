@@ -46,7 +46,7 @@ impl FactSink for Weights {
     fn mark(&mut self, _: &Tables, _: &Mark) {}
 
     fn fault(&mut self, _: &Tables, fault: &FaultFact) {
-        self.add(1, fault.stack, ns(fault.time()));
+        self.add(1, fault.stack, ns(fault.total_time()));
     }
 
     fn wait(&mut self, _: &Tables, wait: &WaitFact) {

@@ -117,6 +117,7 @@ fn faults(tables: &Tables, collected: &Collected) -> Vec<Value> {
     let mut entries = vec![
         entry("Traced by", "string", watched),
         entry("Page faults", "integer", recording.faults_seen),
+        entry("Counted, not recorded", "integer", totals.represented),
         entry("Major", "integer", totals.major),
         entry("Failed", "integer", totals.failed),
         entry("Time in page faults", "duration", ms(totals.time)),

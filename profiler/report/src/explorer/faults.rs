@@ -73,8 +73,8 @@ pub fn columns(
         room -= usize::from(time == shortest);
         let row = u32::try_from(rows.start.len()).unwrap_or(NONE);
         shown.rows.insert((fault.thread, fault.start), row);
-        shown.count += 1;
-        shown.time_ns = shown.time_ns.saturating_add(time);
+        shown.count = shown.count.saturating_add(fault.count());
+        shown.time_ns = shown.time_ns.saturating_add(ns(fault.total_time()));
         rows.push(view, &fault);
         rows.place(&fault, files);
         rows.function

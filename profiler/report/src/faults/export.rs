@@ -2,7 +2,7 @@
 
 use super::phase::Phase;
 use super::view::{View, path_of};
-use crate::export::{Cell, columns};
+use crate::export::{Cell, columns, ns};
 use crate::lookup::Lookup as _;
 use base::event::FileId;
 use base::hex::hex;
@@ -54,6 +54,8 @@ columns! {
     "build_id": Text = row.file.and_then(|(_, build_id)| build_id.as_deref());
     "stack_complete": Flag = row.is_complete;
     "phase": Text = row.view.phase(row.fault).map(Phase::name);
+    "represents": Number = row.fault.count();
+    "represented_ns": Number = ns(row.fault.total_time());
 }
 
 /// Converts faults to rows.

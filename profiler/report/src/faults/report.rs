@@ -84,7 +84,7 @@ impl FaultReport {
         let accounts = accounts(tables);
         let (totals, groups) = groupings.finish();
         let read_around_off = off.finish();
-        let is_all = totals.faults == view.len() as u64;
+        let is_all = totals.faults == view.count();
         Self {
             copies: pages::copies(view, view.dirtied(), groups.rows("by_file")),
             bss_is_whole: view.knows_bss(),
@@ -92,7 +92,7 @@ impl FaultReport {
             folded: Folded::of(&tables.recording),
             pages: pages::rows(view, view.pages(), groups.rows("by_file")),
             recording: tables.recording.clone(),
-            faults_in_file: view.len() as u64,
+            faults_in_file: view.count(),
             totals,
             time,
             findings: if is_all { findings(view) } else { Vec::new() },

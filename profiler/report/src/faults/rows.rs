@@ -16,6 +16,7 @@ use fact::{EventKind, FactSink, Mark, MarkKind, PagesReadFact, ProcessId, Sample
 pub struct FaultRows {
     kept: Sorted<PackedFault>,
     long: Outliers,
+    faults: u64,
 }
 
 impl Row for PackedFault {
@@ -29,11 +30,16 @@ impl FaultRows {
     pub fn beyond_memory(scratch: &Arc<dyn Scratch>) -> Self {
         Self {
             kept: Sorted::beyond_memory(scratch),
-            long: Outliers::default(),
+            ..Self::default()
         }
     }
 
-    /// The number of faults.
+    /// The number of faults that the rows represent.
+    pub fn faults(&self) -> u64 {
+        self.faults
+    }
+
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.kept.len() as usize
     }
@@ -50,7 +56,11 @@ impl FaultRows {
 
     /// Adds a fault. False if the limit of four billion faults is reached.
     pub fn push(&mut self, fault: &FaultFact) -> bool {
-        !self.kept.is_full() && self.kept.push(PackedFault::new(fault, &mut self.long))
+        let has_room = !self.kept.is_full() && self.kept.push(PackedFault::new(fault, &mut self.long));
+        if has_room {
+            self.faults = self.faults.saturating_add(fault.count());
+        }
+        has_room
     }
 
     /// Unpacks a row to the fault that was added.

@@ -24,18 +24,21 @@ pub struct FaultTally {
     pub time_ns: u64,
     /// Faults with an unknown latency, which `time_ns` does not include.
     pub untimed: u64,
+    /// Faults that were counted, not recorded: another one represents each (`--faults auto`).
+    pub represented: u64,
 }
 
 impl FaultTally {
     /// The values of a fault.
     pub(crate) fn of(fault: &FaultFact) -> Self {
         Self {
-            faults: 1,
+            faults: fault.count(),
             major: u64::from(fault.major),
             waited: u64::from(fault.waited()),
             failed: u64::from(fault.failed.is_some()),
             untimed: u64::from(fault.latency.is_none()),
-            time_ns: ns(fault.time()),
+            time_ns: ns(fault.total_time()),
+            represented: u64::from(fault.others.count),
         }
     }
 }
@@ -59,6 +62,7 @@ impl Measure for FaultTally {
         self.waited += other.waited;
         self.failed += other.failed;
         self.untimed += other.untimed;
+        self.represented = self.represented.saturating_add(other.represented);
         self.time_ns = self.time_ns.saturating_add(other.time_ns);
     }
 
@@ -159,6 +163,8 @@ impl TimeParts {
             add(sum, part);
         }
         add(&mut self.reclaim_ns, waits.reclaim);
+        // Faults that are represented by another one did not wait.
+        let rest = rest.saturating_add(ns(fault.others.time));
         self.rest_ns = self.rest_ns.saturating_add(rest);
     }
 }

@@ -66,7 +66,12 @@ impl<'a> View<'a> {
         self.facts.inputs.finish(self.tables, &self.facts.pages)
     }
 
-    /// The number of faults.
+    /// The number of faults that the recorded ones represent.
+    pub fn count(&self) -> u64 {
+        self.facts.rows.faults()
+    }
+
+    /// The number of recorded faults.
     pub fn len(&self) -> usize {
         self.order.len()
     }

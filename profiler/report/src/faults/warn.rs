@@ -37,6 +37,13 @@ pub fn warnings(report: &FaultReport) -> Vec<String> {
             "some faults have no recorded start ({known}): the sums do not include their latency"
         ));
     }
+    if totals.represented > 0 {
+        warnings.push(format!(
+            "{} of these faults were counted, not recorded: first writes to anonymous memory. Totals are exact; where \
+             they happened is estimated from those that were recorded (`--faults all` records each)",
+            count(totals.represented)
+        ));
+    }
     let off = &report.read_around_off.rows;
     if !off.is_empty() {
         let names: Vec<String> = off

@@ -297,9 +297,9 @@ impl FactSink for Sums {
     fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
         if self.wants(Table::Faults) {
             let sum = Sum {
-                count: 1,
-                time: ns(fault.time()),
-                bytes: fault.bytes(),
+                count: fault.count(),
+                time: ns(fault.total_time()),
+                bytes: fault.total_bytes(),
             };
             let (who, file) = (
                 Who::Thread(fault.thread),

@@ -202,7 +202,7 @@ impl Views<'_> {
         let keys = [Key::Total, self.thread(fault.thread)].into_iter();
         let keys = keys.chain(place.map(|place| self.file(place.file))).chain(section);
         let keys = keys.chain(function.map(Key::Function)).chain(phase);
-        let values = values_of(fault.class, fault.major, 1, ns(fault.time()));
+        let values = values_of(fault.class, fault.major, fault.count(), ns(fault.total_time()));
         sums.add(keys, &values);
     }
 

@@ -30,6 +30,8 @@ pub struct FaultSummary {
     pub waited_ns: u64,
     /// Number of failed faults.
     pub failed: u64,
+    /// Number of faults that were counted, not recorded: another one represents each.
+    pub represented: u64,
     /// Sum of the known latencies, in ns.
     pub time_ns: u64,
     /// Files with the most faults, with their number.
@@ -68,6 +70,7 @@ impl FaultSummary {
             waited: (totals.waits_known > 0).then_some(totals.waited),
             waited_ns: totals.waited_time,
             failed: totals.failed,
+            represented: totals.represented,
             time_ns: totals.time,
             files,
             folded: folded.fold(0, |sum, folded| sum.saturating_add(folded.faults)),
@@ -88,6 +91,9 @@ impl FaultSummary {
                 duration(self.waited_ns)
             )),
             None => {}
+        }
+        if self.represented > 0 {
+            parts.push(format!("{} counted only", count(self.represented)));
         }
         if self.exact_touch {
             parts.push("exact touch".into());

@@ -7,8 +7,10 @@ use crate::report::order::Format;
 /// `--faults`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum FaultsArg {
-    /// All page faults
+    /// All page faults; of first writes to anonymous memory, if many, a sample that represents the others
     #[default]
+    Auto,
+    /// Each page fault
     All,
     /// Faults that the kernel counts as major, or that waited for a disk
     Major,

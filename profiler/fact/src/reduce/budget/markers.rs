@@ -189,12 +189,12 @@ impl Markers {
         let stacks = stacks_room(self.budget);
         for fault in self.faults.drain(kept..) {
             let fault = fault.fact(&self.long);
-            let (time, read) = (ns(fault.time()), u64::from(fault.pages_read));
+            let (time, read) = (ns(fault.total_time()), u64::from(fault.pages_read));
             self.folded.add(FoldedFaults {
                 thread: fault.thread,
                 class: fault.class,
                 major: fault.major,
-                faults: 1,
+                faults: fault.count(),
                 time,
                 pages_read: read,
             });
@@ -204,10 +204,10 @@ impl Markers {
             let sum = FoldedStack {
                 thread: fault.thread,
                 stack: fault.stack.filter(|_| known),
-                time: Timestamp(fault.start.0.saturating_add(time)),
-                faults: 1,
+                time: fault.end(),
+                faults: fault.count(),
                 latency: time,
-                bytes: fault.bytes(),
+                bytes: fault.total_bytes(),
             };
             self.folded_stacks.add(sum);
         }

@@ -28,6 +28,8 @@ pub struct FaultTotals {
     pub waited_time: u64,
     /// Faults known to have waited or not.
     pub waits_known: u64,
+    /// Faults that were counted, not recorded: another one represents each.
+    pub represented: u64,
     /// Failed faults.
     pub failed: u64,
     /// Sum of the known latencies, in ns.
@@ -55,15 +57,15 @@ impl FaultRate {
         }
     }
 
-    /// Counts a fault. The result does not depend on the order of calls.
-    fn add(&mut self, time: Timestamp, waited: bool) {
-        self.count(time.0 / self.step, (1, u64::from(waited)));
+    /// Counts a fault that represents so many. The result does not depend on the order of calls.
+    fn add(&mut self, time: Timestamp, faults: u64, waited: bool) {
+        self.count(time.0 / self.step, (faults, u64::from(waited)));
         self.fit();
     }
 
     fn count(&mut self, step: u64, (faults, waits): (u64, u64)) {
         let sum = self.steps.entry(step).or_default();
-        *sum = (sum.0 + faults, sum.1 + waits);
+        *sum = (sum.0.saturating_add(faults), sum.1.saturating_add(waits));
     }
 
     fn fit(&mut self) {
@@ -144,11 +146,11 @@ impl FaultRates {
     }
 
     /// Counts a fault. If there would be more than `most` steps, all of them become longer.
-    fn add(&mut self, process: ProcessId, time: Timestamp, waited: bool, most: usize) {
+    fn add(&mut self, process: ProcessId, time: Timestamp, (faults, waited): (u64, bool), most: usize) {
         let rate = self.by_process.entry(process);
         let rate = rate.or_insert_with(|| FaultRate::new(self.shortest));
         self.steps -= rate.steps.len();
-        rate.add(time, waited);
+        rate.add(time, faults, waited);
         self.steps += rate.steps.len();
         // A process has at least one step.
         while self.steps > most.max(self.by_process.len()) {
@@ -163,14 +165,15 @@ impl FaultRates {
 impl FaultTotals {
     /// Counts a fault.
     pub fn add(&mut self, tables: &Tables, fault: &FaultFact) {
-        self.time = self.time.saturating_add(ns(fault.time()));
+        self.time = self.time.saturating_add(ns(fault.total_time()));
         if fault.failed.is_some() {
             self.failed += 1;
             return;
         }
         let waits = [fault.waits.disk, fault.waits.other_read];
         let waited = fault.waited();
-        self.faults += 1;
+        self.faults = self.faults.saturating_add(fault.count());
+        self.represented = self.represented.saturating_add(u64::from(fault.others.count));
         self.major += u64::from(fault.major);
         self.waited += u64::from(waited);
         self.waits_known += u64::from(waits.iter().any(Option::is_some));
@@ -180,7 +183,8 @@ impl FaultTotals {
             *self.by_file.entry(place.file).or_default() += 1;
         }
         if let Some(thread) = tables.threads.get(fault.thread.index()) {
-            self.rates.add(thread.process, fault.start, waited, ALL_STEPS);
+            self.rates
+                .add(thread.process, fault.start, (fault.count(), waited), ALL_STEPS);
         }
     }
 }
@@ -194,10 +198,10 @@ mod tests {
         let times: Vec<u64> = (0..10_000).map(|i| i * 7_777_777).collect();
         let (mut forward, mut backward) = (FaultRate::new(SHORTEST_STEP), FaultRate::new(SHORTEST_STEP));
         for time in &times {
-            forward.add(Timestamp(*time), time % 2 == 0);
+            forward.add(Timestamp(*time), 1, time % 2 == 0);
         }
         for time in times.iter().rev() {
-            backward.add(Timestamp(*time), time % 2 == 0);
+            backward.add(Timestamp(*time), 1, time % 2 == 0);
         }
         assert_eq!(forward, backward);
         assert!(forward.steps.len() <= STEPS && forward.step == 2 * SHORTEST_STEP);
@@ -213,7 +217,12 @@ mod tests {
         let mut rates = FaultRates::default();
         for time in 0..100 {
             for process in 0..50 {
-                rates.add(ProcessId(process), Timestamp(time * SHORTEST_STEP), time % 2 == 0, 1000);
+                rates.add(
+                    ProcessId(process),
+                    Timestamp(time * SHORTEST_STEP),
+                    (1, time % 2 == 0),
+                    1000,
+                );
             }
         }
         assert_eq!((rates.shortest, rates.steps), (8 * SHORTEST_STEP, 50 * 13));
@@ -227,8 +236,8 @@ mod tests {
         // More processes than steps: one each.
         rates = FaultRates::default();
         for (process, time) in (0..9).zip(1..) {
-            rates.add(ProcessId(process), Timestamp(time * SHORTEST_STEP), false, 3);
-            rates.add(ProcessId(process), Timestamp((time + 1) * SHORTEST_STEP), false, 3);
+            rates.add(ProcessId(process), Timestamp(time * SHORTEST_STEP), (1, false), 3);
+            rates.add(ProcessId(process), Timestamp((time + 1) * SHORTEST_STEP), (1, false), 3);
         }
         assert_eq!(
             rates

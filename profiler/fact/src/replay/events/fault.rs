@@ -16,7 +16,7 @@ impl Replay<'_, '_> {
         let thread = self.tasks.thread_at(&fault.at);
         let stack = self.stack_of(&fault.at, thread, &fault.stacks, EventKind::Fault);
         let recording = &mut self.tables.recording;
-        recording.faults_seen = recording.faults_seen.saturating_add(1);
+        recording.faults_seen = recording.faults_seen.saturating_add(1 + u64::from(fault.others.count));
         let process = self.tasks.threads[thread.index()].process;
         // The time line covers the thread's own memory.
         let own = fault.flags & FAULT_REMOTE == 0;

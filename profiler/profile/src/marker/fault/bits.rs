@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use base::addr::{Avma, Timestamp};
-use fact::fault::{Access, Failure, FaultClass, FaultWaits};
+use fact::fault::{Access, Failure, FaultClass, FaultWaits, OtherFaults};
 use fact::{FaultFact, ThreadId};
 
 /// Number of latency parts.
@@ -96,6 +96,7 @@ pub fn decode(bits: u64) -> Option<(FaultFact, KnownZeros)> {
         mapped: None,
         pages_read: 0,
         read_around_off: flag(12),
+        others: OtherFaults::default(),
     };
     (bits >> WIDTH == 0).then_some((fault, known))
 }

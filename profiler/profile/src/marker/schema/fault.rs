@@ -75,6 +75,8 @@ fn fault_fields() -> Vec<Field> {
         ("retries", "Retries", Integer),
         ("pagesRead", "Pages read", Integer),
         ("around", "Other pages mapped", Integer),
+        ("others", "Other faults that it represents", Integer),
+        ("othersTime", "Their time", Duration),
         ("remarks", "Remarks", Name),
         ("why", "Why", SanitizedString),
         FLOW,

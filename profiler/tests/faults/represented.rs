@@ -1,0 +1,91 @@
+//! `--faults auto`: sums are those of the kernel, and the shares of functions are estimated without bias.
+
+use serde::Deserialize;
+
+use crate::harness::Oracle;
+use crate::run::{ndjson, recorder, scratch, tables};
+use crate::tier::{Tier, in_each_tier};
+
+in_each_tier!(writes_of_two_functions);
+
+/// What the oracle knows, in pages.
+#[derive(Debug, Deserialize)]
+struct Written {
+    many: u64,
+    few: u64,
+    file: u64,
+}
+
+/// The columns of a row that matter here.
+#[derive(Debug, Deserialize)]
+struct Row {
+    class: String,
+    function: Option<String>,
+    represents: u64,
+    latency_ns: Option<u64>,
+    represented_ns: u64,
+}
+
+/// Sums of the rows that a filter takes: faults, rows, and the variance of the number of faults.
+fn sums<'r>(rows: impl Iterator<Item = &'r Row>) -> (u64, usize, f64) {
+    rows.fold((0, 0, 0.0), |(faults, count, variance), row| {
+        let weight = row.represents as f64;
+        (faults + row.represents, count + 1, variance + weight * (weight - 1.0))
+    })
+}
+
+fn writes_of_two_functions(tier: Tier) {
+    let folder = scratch();
+    let outcome = recorder(tier, "auto")
+        .program(Oracle::c("faults/represented"), [folder.path()])
+        .run();
+    outcome.expect_code(0);
+    let written: Written = serde_json::from_str(&outcome.stdout).unwrap();
+    for file in ["log", "out.json.gz"].map(|name| outcome.file(name)) {
+        for account in tables(&file).accounts {
+            account.expect_closed();
+            assert_eq!(account.lost, 0, "{account:?}");
+        }
+        let text = ndjson(&file, &[]);
+        let rows: Vec<Row> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        expect(tier, &written, &rows);
+    }
+}
+
+fn expect(tier: Tier, written: &Written, rows: &[Row]) {
+    let Written { many, few, file } = *written;
+    let of = |name: &'static str| move |row: &&Row| row.function.as_deref() == Some(name);
+    let often = sums(rows.iter().filter(of("write_often")));
+    let seldom = sums(rows.iter().filter(of("write_seldom")));
+    if tier == Tier::Perf {
+        assert!(rows.iter().all(|row| row.represents == 1), "the access is unknown here");
+        assert_eq!((often.0, seldom.0), (many, few));
+        return;
+    }
+    let copies = rows
+        .iter()
+        .filter(|row| row.class == "file-cow" && row.function.as_deref() == Some("main"));
+    let copies: Vec<&Row> = copies.collect();
+    assert_eq!(copies.len() as u64, file, "each copy of a file's page is recorded");
+    assert!(copies.iter().all(|row| row.represents == 1), "{copies:?}");
+    // Everything else in these functions is the rest of a thread, which has no stack.
+    let (all, count) = (often.0 + seldom.0, often.1 + seldom.1);
+    let rest = sums(
+        rows.iter()
+            .filter(|row| row.class == "anonymous" && row.function.is_none()),
+    );
+    assert!(
+        all <= many + few && many + few <= all + rest.0,
+        "{written:?}, {often:?}, {seldom:?}, {rest:?}"
+    );
+    assert!((count as u64) < (many + few) / 4, "most are represented: {count} rows");
+    // Five standard deviations: once in two million runs.
+    let expected = all as f64 * many as f64 / (many + few) as f64;
+    let error = 5.0 * (often.2 + seldom.2).sqrt() / 2.0 + 1.0;
+    assert!(
+        (often.0 as f64 - expected).abs() < error,
+        "{often:?} of {all}, not {expected} ± {error}"
+    );
+    let times = rows.iter().map(|row| (row.latency_ns.unwrap_or(0), row.represented_ns));
+    assert!(times.into_iter().all(|(own, sum)| own <= sum), "{rows:?}");
+}
