@@ -1,4 +1,4 @@
-//! The hot paths of conversion, measured separately: `cargo bench -p profiler --bench conversion [-- PART_OF_NAME]`.
+//! The hot paths of conversion, measured separately: `cargo bench -p ngmi --bench conversion [-- PART_OF_NAME]`.
 //!
 //! The log is synthetic (profiler/fixtures): as many threads, libraries and stacks as a browser has, and always the same.
 #![allow(clippy::unwrap_used, missing_docs)]

@@ -9,7 +9,7 @@ use crate::hooks::btf::Btf;
 use crate::proc::kallsyms;
 
 /// The object that scripts/build-ebpf built from profiler-ebpf/.
-pub static OBJECT: Option<&[u8]> = Some(aya::include_bytes_aligned!("../../../../ebpf/ngmi-x86_64.o"));
+pub static OBJECT: Option<&[u8]> = Some(aya::include_bytes_aligned!("../../../ebpf/ngmi-x86_64.o"));
 /// The processor of the walker's rules.
 pub const ARCH: Arch = Arch::X86_64;
 /// Programs on the exceptions that begin faults: both or none are attached.
