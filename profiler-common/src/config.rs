@@ -71,8 +71,8 @@ config! {
         task_sum_exec_runtime: u32 = MISSING, at "task_struct.se.sum_exec_runtime";
         task_mm: u32 = MISSING, at "task_struct.mm";
         task_flags: u32 = MISSING, at "task_struct.flags";
-        /// x86-64: the thread control block is above a thread's stack.
-        task_fsbase: u32 = MISSING, at "task_struct.thread.fsbase";
+        /// The thread control block is above a thread's stack. The second name is arm64's.
+        task_fsbase: u32 = MISSING, at "task_struct.thread.fsbase" or "task_struct.thread.uw.tp_value";
         mm_start_stack: u32 = MISSING, at "mm_struct.start_stack";
         mm_arg_start: u32 = MISSING, at "mm_struct.arg_start";
         mm_arg_end: u32 = MISSING, at "mm_struct.arg_end";
@@ -151,13 +151,13 @@ config! {
         wait_min: u32 = 0;
         /// Burst limit: this many waits of a thread have their stacks walked, however fast they occur.
         wait_burst: u32 = 0;
-        /// 1: bits 0 to 19 of the CPU's `preempt_count` can be read at the two addresses below.
+        /// 1: bits 0 to 19 of the CPU's `preempt_count` can be read at the two places below.
         preempt_count_known: u32 = 0;
         /// 1: `iomap_dio.size` excludes the bio that is being queued.
         dio_size_is_before: u32 = 0;
-        /// Address of the kernel's array `__per_cpu_offset`.
+        /// Address of the kernel's array `__per_cpu_offset`. arm64: unused.
         per_cpu_offset: u64 = 0;
-        /// Address of a CPU's `preempt_count`, relative to that CPU's offset.
+        /// Address of a CPU's `preempt_count`, relative to that CPU's offset. arm64: its offset in the current task.
         preempt_count: u64 = 0;
         /// System calls whose first argument is a file descriptor.
         calls_with_file: CallSet = CallSet::EMPTY;
@@ -166,7 +166,7 @@ config! {
         /// System calls whose second argument is a path.
         calls_with_path_second: CallSet = CallSet::EMPTY;
         /// x86-64: the kind of system call that the thread is in.
-        task_status: u32 = MISSING, at "task_struct.thread_info.status";
+        task_status: u32 = MISSING, optionally at "task_struct.thread_info.status";
         task_files: u32 = MISSING, at "task_struct.files";
         files_fdt: u32 = MISSING, at "files_struct.fdt";
         fdtable_fd: u32 = MISSING, at "fdtable.fd";

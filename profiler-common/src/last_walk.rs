@@ -8,7 +8,7 @@
 
 use crate::expected::Expected;
 use crate::stack::{INTERRUPTED, UserRegs};
-use crate::unwind::Row;
+use crate::unwind::{Arch, Row};
 
 /// Maximum number of frames of a remembered walk, a power of two; deeper walks are not remembered.
 pub const LAST_FRAMES: usize = 256;
@@ -71,9 +71,11 @@ impl LastFrame {
 
 /// The value of [`LastFrame::step`] for a frame with these registers, whose caller's stack pointer is `caller_sp`, by the row's rules. Except for
 /// [`OPAQUE`] ones, both words are between the two stack pointers, at multiples of 8.
+///
+/// On arm64 the return address may be anywhere in the frame, and is signed there, so each step is [`OPAQUE`]: walks are never joined.
 #[inline(always)]
-pub const fn step_of_row(row: Row, regs: &UserRegs, caller_sp: u64) -> u32 {
-    if !caller_sp.is_multiple_of(8) {
+pub const fn step_of_row(arch: Arch, row: Row, regs: &UserRegs, caller_sp: u64) -> u32 {
+    if !matches!(arch, Arch::X86_64) || !caller_sp.is_multiple_of(8) {
         return OPAQUE;
     }
     let offset = row.fp_offset as i64 * 8;
@@ -92,8 +94,14 @@ pub const fn step_of_row(row: Row, regs: &UserRegs, caller_sp: u64) -> u32 {
     (below / 8) as u32
 }
 
-/// [`LastFrame::step`] of a step by the frame pointer: its word is below the return address.
-pub const STEP_OF_FRAME_POINTER: u32 = 2;
+/// [`LastFrame::step`] of a step by the frame pointer: x86-64's word is below the return address. arm64: see [`step_of_row`].
+#[inline(always)]
+pub const fn step_of_frame_pointer(arch: Arch) -> u32 {
+    match arch {
+        Arch::X86_64 => 2,
+        Arch::Aarch64 => OPAQUE,
+    }
+}
 
 /// The frames of a walk that reached the thread's first one, outermost first. Zeroed memory is an empty walk.
 #[repr(C)]
@@ -296,7 +304,7 @@ mod tests {
             steps += 1;
             match step(Arch::X86_64, row(regs.ip), &regs, read) {
                 Ok((next, _)) => {
-                    passed.last_mut().unwrap().step = step_of_row(row(regs.ip), &regs, next.sp);
+                    passed.last_mut().unwrap().step = step_of_row(Arch::X86_64, row(regs.ip), &regs, next.sp);
                     (regs, caller) = (next, 1);
                 }
                 Err(end) => {
@@ -367,7 +375,7 @@ mod tests {
             fp: 880,
             lr: 0,
         };
-        let by = |cfa, fp, offset| step_of_row(Row::new(0, cfa, 2, fp, offset, 0), &regs, 1000);
+        let by = |cfa, fp, offset| step_of_row(Arch::X86_64, Row::new(0, cfa, 2, fp, offset, 0), &regs, 1000);
         assert_eq!(by(Cfa::Sp, Fp::Same, 0), 0);
         assert_eq!(by(Cfa::Fp, Fp::AtCfa, -2), 2);
         assert_eq!(by(Cfa::Sp, Fp::AtSp, 20), 5);
@@ -377,5 +385,7 @@ mod tests {
             assert_eq!(by(cfa, Fp::Same, 0), OPAQUE);
         }
         assert_eq!(by(Cfa::Sp, Fp::AtCfa, 0), OPAQUE);
+        let row = Row::new(0, Cfa::Fp, 2, Fp::AtCfa, -2, 2);
+        assert_eq!(step_of_row(Arch::Aarch64, row, &regs, 1000), OPAQUE);
     }
 }

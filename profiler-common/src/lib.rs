@@ -18,6 +18,7 @@
 //! ```
 #![cfg_attr(not(any(feature = "user", test)), no_std)]
 
+pub mod abort;
 pub mod block;
 pub mod call;
 pub mod config;

@@ -9,8 +9,8 @@ mod open;
 
 use core::ffi::c_void;
 
-use aya_ebpf::bindings::{pt_regs, task_struct};
-use aya_ebpf::helpers::{bpf_get_current_task_btf, bpf_get_smp_processor_id, bpf_task_pt_regs};
+use aya_ebpf::bindings::task_struct;
+use aya_ebpf::helpers::{bpf_get_current_task_btf, bpf_task_pt_regs};
 use profiler_common::config::MISSING;
 use profiler_common::stack::UserRegs;
 use profiler_common::task::COMM_LEN;
@@ -19,7 +19,7 @@ pub use disk::{Bio, Pages, Request};
 pub use memory::{Folio, Mm, RememberedVma, VmaBytes, VmaStruct, top_table};
 pub use open::{DEPTH, Dentry, Inode, has_name, is_block_device};
 
-use crate::arch;
+use crate::arch::{self, TaskRegs};
 use crate::maps::config;
 use crate::read::{load, probe};
 
@@ -62,10 +62,7 @@ pub fn in_interrupt() -> Option<bool> {
     if config!(preempt_count_known) == 0 {
         return None;
     }
-    // SAFETY: the helper has no preconditions.
-    let cpu = u64::from(unsafe { bpf_get_smp_processor_id() } as u32);
-    let offset: u64 = probe(config!(per_cpu_offset).wrapping_add(cpu * 8), 0)?;
-    let count: u32 = probe(config!(preempt_count).wrapping_add(offset), 0)?;
+    let count = arch::preempt_count(|| Task::current().0)?;
     Some(count & INTERRUPTED != 0)
 }
 
@@ -231,8 +228,8 @@ impl Task {
     /// The registers with which the task entered the kernel last.
     #[inline(always)]
     pub fn user_regs(self) -> UserRegs {
-        // SAFETY: the verifier knows the helper's result as a pt_regs.
-        unsafe { arch::regs_of(self.pt_regs()) }
+        // SAFETY: the verifier knows the helper's result as a pt_regs, which begins with the registers.
+        unsafe { arch::regs_of(self.pt_regs().cast()) }
     }
 
     /// The task entered the kernel to execute another program: from some point on its user stack no longer exists, while its
@@ -243,9 +240,9 @@ impl Task {
     }
 
     #[inline(always)]
-    fn pt_regs(self) -> *const pt_regs {
+    fn pt_regs(self) -> *const TaskRegs {
         // SAFETY: a typed pointer to a task is all that the helper requires.
-        unsafe { bpf_task_pt_regs(self.0.cast_mut().cast()) as *const pt_regs }
+        unsafe { bpf_task_pt_regs(self.0.cast_mut().cast()) as *const TaskRegs }
     }
 }
 

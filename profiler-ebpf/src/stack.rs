@@ -1,7 +1,6 @@
 //! The stacks of an event: kernel frames, the user stack as far as the walker gets, and a bounded copy of the rest.
 
 use aya_ebpf::EbpfContext;
-use aya_ebpf::bindings::pt_regs;
 use aya_ebpf::programs::PerfEventContext;
 use profiler_common::Loss;
 use profiler_common::fault::error_code;
@@ -45,7 +44,7 @@ pub enum Copies {
 /// The registers and mode of the current task at a perf event.
 #[inline(always)]
 pub fn place(ctx: &PerfEventContext, task: Task) -> Place {
-    let regs = ctx.as_ptr().cast_const().cast::<pt_regs>();
+    let regs = ctx.as_ptr().cast_const().cast::<arch::Regs>();
     // SAFETY: a perf event's context starts with the interrupted registers.
     let (in_user_mode, regs) = unsafe { (arch::in_user_mode(regs), arch::regs_of(regs)) };
     if in_user_mode {

@@ -2,13 +2,24 @@
 
 pub mod table;
 
+use core::ffi::c_void;
+
 use aya_ebpf::bindings::pt_regs;
+use aya_ebpf::helpers::bpf_get_smp_processor_id;
 use profiler_common::stack::UserRegs;
 use profiler_common::switch::CALL_I386;
 use profiler_common::unwind::{Arch, link_of_bx};
 
+use crate::maps::config;
+use crate::read::probe;
+
 /// The processor whose stacks are walked.
 pub const ARCH: Arch = Arch::X86_64;
+
+/// The registers at the beginning of a perf event's context.
+pub type Regs = pt_regs;
+/// The registers with which a task entered the kernel.
+pub type TaskRegs = pt_regs;
 
 /// There are fewer system calls than this.
 const CALLS: u64 = 512;
@@ -35,7 +46,7 @@ macro_rules! register {
 /// # Safety
 /// The verifier must know `regs` as a pt_regs or as the context that starts with one.
 #[inline(always)]
-pub unsafe fn regs_of(regs: *const pt_regs) -> UserRegs {
+pub unsafe fn regs_of(regs: *const Regs) -> UserRegs {
     // SAFETY: by this function's own condition.
     unsafe {
         UserRegs {
@@ -52,7 +63,7 @@ pub unsafe fn regs_of(regs: *const pt_regs) -> UserRegs {
 /// # Safety
 /// As [`regs_of`].
 #[inline(always)]
-pub unsafe fn in_user_mode(regs: *const pt_regs) -> bool {
+pub unsafe fn in_user_mode(regs: *const Regs) -> bool {
     // SAFETY: by this function's own condition.
     unsafe { register!(regs, cs) & 3 != 0 }
 }
@@ -63,7 +74,7 @@ pub unsafe fn in_user_mode(regs: *const pt_regs) -> bool {
 /// # Safety
 /// As [`regs_of`].
 #[inline(always)]
-pub unsafe fn call(regs: *const pt_regs, status: impl FnOnce() -> Option<u32>) -> Option<u32> {
+pub unsafe fn call(regs: *const TaskRegs, status: impl FnOnce() -> Option<u32>) -> Option<u32> {
     // SAFETY: by this function's own condition.
     let number = unsafe { register!(regs, orig_rax) };
     let is_i386 = status()? & TS_COMPAT != 0;
@@ -81,7 +92,7 @@ pub unsafe fn call(regs: *const pt_regs, status: impl FnOnce() -> Option<u32>) -
 /// # Safety
 /// As [`regs_of`].
 #[inline(always)]
-pub unsafe fn first_argument(regs: *const pt_regs, call: u32) -> u64 {
+pub unsafe fn first_argument(regs: *const TaskRegs, call: u32) -> u64 {
     // SAFETY: by this function's own condition.
     unsafe {
         if call & CALL_I386 == 0 {
@@ -97,7 +108,7 @@ pub unsafe fn first_argument(regs: *const pt_regs, call: u32) -> u64 {
 /// # Safety
 /// As [`regs_of`]; and `to` must be writable.
 #[inline(always)]
-pub unsafe fn arguments(regs: *const pt_regs, call: u32, to: *mut [u64; 3]) {
+pub unsafe fn arguments(regs: *const TaskRegs, call: u32, to: *mut [u64; 3]) {
     let to = to.cast::<u64>();
     // SAFETY: by this function's own condition.
     unsafe {
@@ -115,4 +126,14 @@ pub unsafe fn arguments(regs: *const pt_regs, call: u32, to: *mut [u64; 3]) {
 #[inline(always)]
 pub fn is_exec(call: u32) -> bool {
     matches!(call, SYS_EXECVE | SYS_EXECVEAT | I386_EXECVE | I386_EXECVEAT)
+}
+
+/// The `preempt_count` of this CPU, a variable per CPU; `None`: the kernel does not show it. On other processors the task
+/// has it.
+#[inline(always)]
+pub fn preempt_count(_: impl FnOnce() -> *const c_void) -> Option<u32> {
+    // SAFETY: the helper has no preconditions.
+    let cpu = u64::from(unsafe { bpf_get_smp_processor_id() } as u32);
+    let offset: u64 = probe(config!(per_cpu_offset).wrapping_add(cpu * 8), 0)?;
+    probe(config!(preempt_count).wrapping_add(offset), 0)
 }

@@ -4,7 +4,7 @@ use core::ffi::c_void;
 
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
 use profiler_common::call::step_by_guess;
-use profiler_common::last_walk::{OPAQUE, STEP_OF_FRAME_POINTER, step_of_row};
+use profiler_common::last_walk::{OPAQUE, step_of_frame_pointer, step_of_row};
 use profiler_common::space::{FRAME_POINTERS, TABLE};
 use profiler_common::stack::UserRegs;
 use profiler_common::unwind::{By, Cfa, WalkEnd, step, step_by_frame_pointer};
@@ -82,14 +82,14 @@ pub unsafe fn caller(walk: *mut Walk) -> Next {
             let next = Next::new(step_by_guess(ARCH, &regs, leaf, read));
             // Outward of the leaf a guess is a step by the frame pointer; the code that confirms it stays as it is.
             let step = if next.end == GOES_ON && !leaf {
-                STEP_OF_FRAME_POINTER
+                step_of_frame_pointer(ARCH)
             } else {
                 OPAQUE
             };
             return next.by(step);
         }
         let step = match next.end {
-            GOES_ON => step_of_row(row, &regs, next.regs.sp),
+            GOES_ON => step_of_row(ARCH, row, &regs, next.regs.sp),
             _ if row.rules & 15 == Cfa::Outermost as u8 => 0,
             _ => OPAQUE,
         };
@@ -100,7 +100,7 @@ pub unsafe fn caller(walk: *mut Walk) -> Next {
         }
         let next = Next::new(step_by_frame_pointer(ARCH, &regs, read));
         let step = if next.end == GOES_ON {
-            STEP_OF_FRAME_POINTER
+            step_of_frame_pointer(ARCH)
         } else {
             OPAQUE
         };

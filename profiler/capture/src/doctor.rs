@@ -94,7 +94,7 @@ fn kernel_version() -> HookStatus {
         _ if arch::OBJECT.is_none() => Some(format!("no eBPF object for {architecture} yet")),
         _ => None,
     };
-    let remedy = format!("use an x86-64 machine with kernel {major}.{minor} or newer");
+    let remedy = format!("use an x86-64 or arm64 machine with kernel {major}.{minor} or newer");
     machine(&format!("kernel {release} {architecture}"), refused, &remedy)
 }
 

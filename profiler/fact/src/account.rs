@@ -7,6 +7,9 @@ use super::{Recording, Tables, ThreadId};
 use base::event::EXACT_TOUCH;
 use base::plural::{and_more, counted};
 
+/// The hooks of the processors' exceptions: x86-64's, arm64's.
+const EXCEPTIONS: [&str; 2] = ["tp_btf/page_fault_user", "fentry do_mem_abort"];
+
 /// Which hooks recorded page faults (docs/page-faults.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -29,7 +32,8 @@ impl FaultTier {
         if attached("fentry/fexit handle_mm_fault") {
             return Some(Self::Fentry);
         }
-        match (attached("perf page-faults"), attached("tp_btf/page_fault_user")) {
+        let has_exceptions = EXCEPTIONS.into_iter().any(attached);
+        match (attached("perf page-faults"), has_exceptions) {
             (true, true) => Some(Self::Tracepoint),
             (true, false) => Some(Self::Perf),
             (false, _) => None,

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use aya::programs::{BtfTracePoint, FEntry, FExit, PerfEvent, ProgramError};
+use aya::programs::{BtfTracePoint, PerfEvent, ProgramError};
 use aya::{Btf, Ebpf};
 use profiler_common::config::Config;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::ahead;
 use super::arch::{self, EXCEPTIONS};
 use super::btf::{Btf as Types, FIND_VMA};
-use super::hook::{self, hook};
+use super::hook::{self, attach_entry, attach_exit, hook};
 use super::{exact_touch, perf, preempt};
 use crate::proc::{machine, open_files};
 use base::event::HookStatus;
@@ -167,7 +167,7 @@ pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &m
 fn handled(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], status: &mut Vec<HookStatus>) -> Option<Vec<(u32, OwnedFd)>> {
     let [entries, exits] = &TWINS;
     let mut events = Vec::new();
-    let ends = entry(ebpf, entries[0], HANDLER, btf).and_then(|()| {
+    let ends = attach_entry(ebpf, entries[0], HANDLER, btf).and_then(|()| {
         let wants_counts = preempt::is_usual(machine::kernel_version());
         let mut twins = if wants_counts { 1 } else { 2 };
         let counts = COMPLETIONS.map(|(name, _)| name);
@@ -185,10 +185,10 @@ fn handled(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], status: &mut Vec<HookStatus
         }
         entries[1..twins]
             .iter()
-            .try_for_each(|name| entry(ebpf, name, HANDLER, btf))?;
+            .try_for_each(|name| attach_entry(ebpf, name, HANDLER, btf))?;
         exits[..twins]
             .iter()
-            .try_for_each(|name| exit(ebpf, name, HANDLER, btf))
+            .try_for_each(|name| attach_exit(ebpf, name, HANDLER, btf))
     });
     let works = ends.is_ok();
     if !works {
@@ -204,7 +204,7 @@ fn handled(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], status: &mut Vec<HookStatus
             ("filemap_exit", "filemap_fault"),
             ("huge_exit", "do_huge_pmd_anonymous_page"),
         ] {
-            let result = exit(ebpf, name, function, btf);
+            let result = attach_exit(ebpf, name, function, btf);
             status.push(hook::with_remedy(
                 hook("fault", &format!("fexit {function}"), result),
                 LEFT_OUT,
@@ -214,20 +214,8 @@ fn handled(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], status: &mut Vec<HookStatus
     works.then_some(events)
 }
 
-fn entry(ebpf: &mut Ebpf, name: &str, function: &str, btf: &Btf) -> Result<(), ProgramError> {
-    let program: &mut FEntry = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
-    ahead::or_loaded(program.load(function, btf))?;
-    program.attach().map(|_| ())
-}
-
-fn exit(ebpf: &mut Ebpf, name: &str, function: &str, btf: &Btf) -> Result<(), ProgramError> {
-    let program: &mut FExit = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
-    ahead::or_loaded(program.load(function, btf))?;
-    program.attach().map(|_| ())
-}
-
 fn exceptions(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) -> bool {
-    let results = hook::attach_tracepoints(ebpf, btf, ("fault", &EXCEPTIONS), NEXT_TIER);
+    let results = arch::exceptions(ebpf, btf, NEXT_TIER);
     let works = results.iter().all(|status| status.refused.is_none());
     status.extend(results);
     if !works {

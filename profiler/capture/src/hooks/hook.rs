@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-use aya::programs::{BtfTracePoint, ProgramError};
+use aya::programs::{BtfTracePoint, FEntry, FExit, ProgramError};
 use aya::{Btf, Ebpf};
 
 use super::ahead;
@@ -14,6 +14,20 @@ use base::event::HookStatus;
 pub fn attach_tracepoint(ebpf: &mut Ebpf, name: &str, btf: &Btf) -> Result<(), ProgramError> {
     let program: &mut BtfTracePoint = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
     ahead::or_loaded(program.load(name, btf))?;
+    program.attach().map(|_| ())
+}
+
+/// Loads and attaches a program at the entry of a function.
+pub fn attach_entry(ebpf: &mut Ebpf, name: &str, function: &str, btf: &Btf) -> Result<(), ProgramError> {
+    let program: &mut FEntry = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
+    ahead::or_loaded(program.load(function, btf))?;
+    program.attach().map(|_| ())
+}
+
+/// Loads and attaches a program at the exit of a function.
+pub fn attach_exit(ebpf: &mut Ebpf, name: &str, function: &str, btf: &Btf) -> Result<(), ProgramError> {
+    let program: &mut FExit = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
+    ahead::or_loaded(program.load(function, btf))?;
     program.attach().map(|_| ())
 }
 

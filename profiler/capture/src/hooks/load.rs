@@ -150,8 +150,8 @@ fn object() -> anyhow::Result<Cow<'static, [u8]>> {
             .with_context(|| format!("{OBJECT_VARIABLE}={}", path.display()))?
             .into());
     }
-    let object =
-        arch::OBJECT.context("there is no eBPF object for this CPU architecture yet: use an x86-64 machine")?;
+    let object = arch::OBJECT
+        .context("there is no eBPF object for this CPU architecture yet: use an x86-64 or arm64 machine")?;
     Ok(Cow::Borrowed(object))
 }
 

@@ -1,5 +1,7 @@
 //! A processor on which ngmi does not record: it only converts and reads recordings.
 
+use aya::{Btf as Types, Ebpf};
+use base::event::HookStatus;
 use profiler_common::config::CallSet;
 use profiler_common::unwind::Arch;
 
@@ -7,12 +9,12 @@ use crate::hooks::btf::Btf;
 
 /// See `x86_64.rs` for these items.
 pub static OBJECT: Option<&[u8]> = None;
-pub const ARCH: Arch = if cfg!(target_arch = "aarch64") {
-    Arch::Aarch64
-} else {
-    Arch::X86_64
-};
-pub const EXCEPTIONS: [&str; 2] = ["page_fault_user", "page_fault_kernel"];
+pub const ARCH: Arch = Arch::X86_64;
+pub const EXCEPTIONS: [&str; 0] = [];
+
+pub fn exceptions(_: &mut Ebpf, _: &Types, _: &str) -> Vec<HookStatus> {
+    Vec::new()
+}
 
 pub fn preempt_count(_: &Btf) -> Option<(u64, u64)> {
     None

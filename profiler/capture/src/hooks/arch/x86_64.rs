@@ -1,11 +1,15 @@
 //! x86-64: its eBPF object, exceptions and system calls, with those of the i386 table.
 
+use aya::{Btf as Types, Ebpf};
+use base::event::HookStatus;
 use libc::c_long;
-use profiler_common::config::{CALL_WORDS, CallSet};
+use profiler_common::config::CallSet;
 use profiler_common::unwind::Arch;
 use syscalls::{x86, x86_64};
 
+use super::mark;
 use crate::hooks::btf::Btf;
+use crate::hooks::hook;
 use crate::proc::kallsyms;
 
 /// The object that scripts/build-ebpf built from profiler-ebpf/.
@@ -14,6 +18,11 @@ pub static OBJECT: Option<&[u8]> = Some(aya::include_bytes_aligned!("../../../eb
 pub const ARCH: Arch = Arch::X86_64;
 /// Programs on the exceptions that begin faults: both or none are attached.
 pub const EXCEPTIONS: [&str; 2] = ["page_fault_user", "page_fault_kernel"];
+
+/// Attaches [`EXCEPTIONS`].
+pub fn exceptions(ebpf: &mut Ebpf, types: &Types, remedy: &str) -> Vec<HookStatus> {
+    hook::attach_tracepoints(ebpf, types, ("fault", &EXCEPTIONS), remedy)
+}
 
 /// Where each CPU's count of nested interrupts is: the array of the CPUs' offsets, and the count's place above such
 /// an offset. It is a separate variable, except in 6.2 to 6.14, where it is in `pcpu_hot`
@@ -78,15 +87,6 @@ fn calls(numbers: &[c_long], i386: &[&str]) -> CallSet {
     );
     mark(&mut set.native, numbers);
     set
-}
-
-/// Adds calls with these numbers to a set.
-fn mark(calls: &mut [u32; CALL_WORDS], numbers: impl Iterator<Item = usize>) {
-    for number in numbers {
-        if let Some(word) = calls.get_mut(number / 32) {
-            *word |= 1 << (number % 32);
-        }
-    }
 }
 
 const WITH_DESCRIPTOR: &[c_long] = &[
@@ -179,6 +179,7 @@ const I386_WITH_PATH_SECOND: &[&str] = &["fstatat64"];
 #[cfg(test)]
 mod tests {
     use super::*;
+    use profiler_common::config::CALL_WORDS;
 
     #[test]
     fn levels_and_bits_are_those_in_use() {
@@ -187,14 +188,6 @@ mod tests {
         assert_eq!(levels_and_bits(&cpuinfo.replace("la57 ", "")), Some((4, 46)));
         assert_eq!(levels_and_bits(&cpuinfo.replace("46", "64")), None);
         assert_eq!(levels_and_bits("flags: la57\n"), None);
-    }
-
-    #[test]
-    fn each_call_has_its_bit() {
-        let mut calls = [0; CALL_WORDS];
-        mark(&mut calls, [0, 33, 511, 512].into_iter());
-        assert_eq!((calls[0], calls[1], calls[15]), (1, 2, 1 << 31));
-        assert_eq!(calls.iter().map(|word| word.count_ones()).sum::<u32>(), 3);
     }
 
     #[test]

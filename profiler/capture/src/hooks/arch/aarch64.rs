@@ -1,0 +1,122 @@
+//! arm64: its eBPF object, exceptions and system calls.
+
+use aya::{Btf as Types, Ebpf};
+use base::event::HookStatus;
+use libc::c_long;
+use profiler_common::config::CallSet;
+use profiler_common::unwind::Arch;
+
+use super::mark;
+use crate::hooks::btf::Btf;
+use crate::hooks::hook::{self, hook};
+
+/// The object that scripts/build-ebpf built from profiler-ebpf/.
+pub static OBJECT: Option<&[u8]> = Some(aya::include_bytes_aligned!("../../../ebpf/ngmi-aarch64.o"));
+/// The processor of the walker's rules.
+pub const ARCH: Arch = Arch::Aarch64;
+/// Programs on the exception that begins a fault: both or none are attached. The kernel has no tracepoint there. It skips a
+/// program that was preempted in another thread on the same CPU; then its twin runs.
+pub const EXCEPTIONS: [&str; 2] = ["memory_abort", "memory_abort_again"];
+/// The function that serves them.
+const ABORT: &str = "do_mem_abort";
+
+/// Attaches [`EXCEPTIONS`].
+pub fn exceptions(ebpf: &mut Ebpf, types: &Types, remedy: &str) -> Vec<HookStatus> {
+    let result = EXCEPTIONS
+        .iter()
+        .try_for_each(|name| hook::attach_entry(ebpf, name, ABORT, types));
+    vec![hook::with_remedy(
+        hook("fault", &format!("fentry {ABORT}"), result),
+        remedy,
+    )]
+}
+
+/// Where the count of nested interrupts of the current CPU is: in its current task, at this offset.
+pub fn preempt_count(types: &Btf) -> Option<(u64, u64)> {
+    let field = types.offset("task_struct.thread_info.preempt.count")?;
+    Some((0, field.into()))
+}
+
+/// Levels of page tables and bits of a physical address. `None`: they are not read here (profiler-ebpf/src/arch/aarch64/table.rs).
+pub fn page_tables() -> Option<(u32, u32)> {
+    None
+}
+
+/// Calls whose first argument is a descriptor, and which may wait for the file behind it.
+pub fn calls_with_descriptor() -> CallSet {
+    calls(WITH_DESCRIPTOR)
+}
+
+/// Calls whose first argument is a path.
+pub fn calls_with_path() -> CallSet {
+    calls(WITH_PATH)
+}
+
+/// Calls whose second argument is a path, relative to the descriptor in the first.
+pub fn calls_with_path_second() -> CallSet {
+    calls(WITH_PATH_SECOND)
+}
+
+/// The calls with these numbers. The programs do not name those of 32-bit programs.
+fn calls(numbers: &[c_long]) -> CallSet {
+    let mut set = CallSet::EMPTY;
+    let numbers = numbers.iter().filter_map(|&number| usize::try_from(number).ok());
+    mark(&mut set.native, numbers);
+    set
+}
+
+const WITH_DESCRIPTOR: &[c_long] = &[
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_close,
+    libc::SYS_fstat,
+    libc::SYS_lseek,
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+    libc::SYS_readv,
+    libc::SYS_writev,
+    libc::SYS_preadv,
+    libc::SYS_pwritev,
+    libc::SYS_preadv2,
+    libc::SYS_pwritev2,
+    libc::SYS_sendfile,
+    libc::SYS_splice,
+    libc::SYS_copy_file_range,
+    libc::SYS_readahead,
+    libc::SYS_fadvise64,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_sync_file_range,
+    libc::SYS_syncfs,
+    libc::SYS_ftruncate,
+    libc::SYS_fallocate,
+    libc::SYS_getdents64,
+    libc::SYS_flock,
+    libc::SYS_fcntl,
+    libc::SYS_ioctl,
+    libc::SYS_connect,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+];
+const WITH_PATH: &[c_long] = &[libc::SYS_statfs, libc::SYS_execve, libc::SYS_truncate, libc::SYS_chdir];
+const WITH_PATH_SECOND: &[c_long] = &[
+    libc::SYS_openat,
+    libc::SYS_openat2,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_unlinkat,
+    libc::SYS_mkdirat,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_linkat,
+    libc::SYS_readlinkat,
+    libc::SYS_execveat,
+];
