@@ -8,7 +8,7 @@
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // Instructions are taken apart by their bytes.
 
 use crate::stack::UserRegs;
-use crate::unwind::{ARM64_ADDRESS, Arch, By, WalkEnd, step_by_frame_pointer};
+use crate::unwind::{Arch, By, Machine, WalkEnd, step_by_frame_pointer};
 
 /// Maximum size in bytes of a function without a frame: its caller's call has a target within this distance.
 const NEAR: u64 = 4096;
@@ -23,11 +23,13 @@ const ENTRY: u64 = 0x55;
 /// [`WalkEnd::NoRow`]: no guess was confirmed.
 #[inline(always)]
 pub fn step_by_guess(
-    arch: Arch,
+    machine: impl Into<Machine>,
     registers: &UserRegs,
     leaf: bool,
     read: impl Fn(u64) -> Option<u64>,
 ) -> Result<(UserRegs, By), WalkEnd> {
+    let machine = machine.into();
+    let arch = machine.arch;
     let mut registers = *registers;
     let (mut on_top, mut above) = (0, 0);
     if leaf {
@@ -36,7 +38,7 @@ pub fn step_by_guess(
         let code = read(registers.ip).unwrap_or(unread);
         let (ip, sp) = match arch {
             Arch::X86_64 => (read(registers.sp).unwrap_or(0), registers.sp.wrapping_add(8)),
-            Arch::Aarch64 => (registers.lr & ARM64_ADDRESS, registers.sp),
+            Arch::Aarch64 => (registers.lr & machine.address, registers.sp),
         };
         let call = call_before(arch, ip, &read);
         if call != 0 {
@@ -54,7 +56,7 @@ pub fn step_by_guess(
             registers.fp = registers.sp;
         }
     }
-    if let Ok((caller, by)) = step_by_frame_pointer(arch, &registers, &read) {
+    if let Ok((caller, by)) = step_by_frame_pointer(machine, &registers, &read) {
         let call = call_before(arch, caller.ip, &read);
         if call > UNREADABLE || (call == UNREADABLE && on_top == 0) {
             return Ok((caller, by));
@@ -93,17 +95,35 @@ const fn without_frame(registers: &UserRegs, ip: u64, sp: u64) -> UserRegs {
     }
 }
 
-/// Whether the next instruction is the first one of a function, or its last: `push rbp`, `endbr64`, `ret`.
+/// Whether the next instruction is the first one of a function, or its last: `push rbp`, `endbr64`, `ret`. arm64: `bti`, the one that
+/// signs the return address, `stp x29, x30, [sp, #-N]!`, or a return.
 #[inline(always)]
 const fn has_no_frame(arch: Arch, code: u64) -> bool {
-    matches!(arch, Arch::X86_64) && (code as u8 == ENTRY as u8 || code as u8 == 0xc3 || code as u32 == 0xfa1e_0ff3)
+    match arch {
+        Arch::X86_64 => code as u8 == ENTRY as u8 || code as u8 == 0xc3 || code as u32 == 0xfa1e_0ff3,
+        Arch::Aarch64 => {
+            let next = code as u32;
+            // bti, bti c, bti j, bti jc; paciasp, pacibsp; stp; ret; retaa, retab.
+            next & 0xffff_ff3f == 0xd503_241f
+                || next & 0xffff_ffbf == 0xd503_233f
+                || next & 0xffc0_7fff == 0xa980_7bfd
+                || next == 0xd65f_03c0
+                || next & 0xffff_fbff == 0xd65f_0bff
+        }
+    }
 }
 
-/// Whether the next instruction is the one after `push rbp`: `mov rbp, rsp`, in either encoding.
+/// Whether the next instruction is the one after `push rbp`: `mov rbp, rsp`, in either encoding. arm64: `mov x29, sp`, after the frame
+/// record was pushed.
 #[inline(always)]
 const fn has_pushed(arch: Arch, code: u64) -> bool {
-    let next = code as u32 & 0xff_ffff;
-    matches!(arch, Arch::X86_64) && (next == 0xe5_8948 || next == 0xec_8b48)
+    match arch {
+        Arch::X86_64 => {
+            let next = code as u32 & 0xff_ffff;
+            next == 0xe5_8948 || next == 0xec_8b48
+        }
+        Arch::Aarch64 => code as u32 == 0x9100_03fd,
+    }
 }
 
 /// Whether the direct call before `ip` leads to this function; true for an indirect one.
@@ -265,6 +285,44 @@ mod tests {
         for code in [0xe5_8948, 0xec_8b48] {
             assert_eq!(caller(code, 0x7020, 0x2000, true), Ok((0x3000, 0x7010, 0x7020)));
         }
+    }
+
+    /// arm64: a leaf at 0x1000, called before 0x2000 and 0x3000.
+    #[test]
+    fn leaves_of_arm64() {
+        // bti c; paciasp; pacibsp; stp x29, x30, [sp, #-32]!; ret; retaa; retab.
+        let edges = [
+            0xd503_245f_u64,
+            0xd503_233f,
+            0xd503_237f,
+            0xa9be_7bfd,
+            0xd65f_03c0,
+            0xd65f_0bff,
+            0xd65f_0fff,
+        ];
+        const BLR: u64 = 0xd63f_0100 << 32;
+        const NOP: u64 = 0xd503_201f;
+        const MOV_X29_SP: u64 = 0x9100_03fd;
+        let caller = |code: u64, lr: u64, fp: u64| {
+            let read = move |at| match at {
+                0x1000 => Some(code),
+                0x1ff8 | 0x2ff8 => Some(BLR),
+                0x7000 | 0x7020 => Some(0x7040),
+                0x7008 | 0x7028 => Some(0x3000),
+                _ => None,
+            };
+            let regs = UserRegs { lr, fp, ..REGISTERS };
+            let step = step_by_guess(Arch::Aarch64, &regs, true, read);
+            step.map(|(to, _)| (to.ip, to.sp, to.fp))
+        };
+        let signed = 0x002a_0000_0000_2000;
+        for code in edges {
+            assert_eq!(caller(code, signed, 0x7020), Ok((0x2000, 0x7000, 0x7020)), "{code:x}");
+        }
+        // Elsewhere, the register may be left over from an earlier call.
+        assert_eq!(caller(NOP, signed, 0x7020), Ok((0x3000, 0x7030, 0x7040)));
+        // The frame record has been pushed, but is not pointed to yet.
+        assert_eq!(caller(MOV_X29_SP, 0x4000, 0x7100), Ok((0x3000, 0x7010, 0x7040)));
     }
 
     #[test]

@@ -105,8 +105,8 @@ config! {
         physical_end: u32 = 0;
         /// 1: the kernel maps more than the usual 16 pages around a fault.
         wide_around: u32 = 0;
-        /// Explicit padding.
-        pad: u32 = 0;
+        /// arm64: binary logarithm of the page size. Whatever it is, records count pages of 4 KiB.
+        page_shift: u32 = 12;
         /// 6.4 and later.
         mm_lock_seq: u32 = MISSING, optionally at "mm_struct.mm_lock_seq";
         /// 1: it is odd during a change (6.13 and later).
@@ -159,6 +159,8 @@ config! {
         per_cpu_offset: u64 = 0;
         /// Address of a CPU's `preempt_count`, relative to that CPU's offset. arm64: its offset in the current task.
         preempt_count: u64 = 0;
+        /// arm64: the bits of an address that are not a signature ([`crate::unwind::address_mask`]).
+        address_mask: u64 = crate::unwind::ARM64_ADDRESS;
         /// System calls whose first argument is a file descriptor.
         calls_with_file: CallSet = CallSet::EMPTY;
         /// System calls whose first argument is a path.
@@ -238,4 +240,4 @@ impl CallSet {
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 856);
+const _: () = assert!(size_of::<Config>() == 864);

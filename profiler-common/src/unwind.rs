@@ -172,8 +172,44 @@ pub enum Arch {
     Aarch64,
 }
 
-/// arm64: the bits of an address that are not a signature of pointer authentication (48-bit address spaces).
+/// arm64: the bits of an address that are not a signature of pointer authentication, in the usual address spaces of 48 bits.
 pub const ARM64_ADDRESS: u64 = (1 << 48) - 1;
+
+/// arm64: the bits of an address that are not a signature, in an address space that has a mapping at `highest`. A signature begins above
+/// the highest bit of the addresses (`VA_BITS`: 39, 47, 48 or 52), and the kernel puts stacks right below that.
+///
+/// Of fewer than 39 bits nothing is believed: the mappings are not known yet.
+pub const fn address_mask(highest: u64) -> u64 {
+    let bits = 64 - highest.leading_zeros();
+    if bits < 39 {
+        return ARM64_ADDRESS;
+    }
+    u64::MAX >> (64 - bits)
+}
+
+/// arm64: [`UserRegs::lr`] of a frame whose stack pointer is only known to be [`UserRegs::sp`] or above. It was found by its callee's frame
+/// record, which may be anywhere in the callee's frame.
+pub const SP_UNKNOWN: u64 = 1;
+
+/// A processor with its address space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Machine {
+    /// The processor.
+    pub arch: Arch,
+    /// arm64: the bits of an address that are not a signature ([`address_mask`]).
+    pub address: u64,
+}
+
+impl From<Arch> for Machine {
+    /// With the usual address space.
+    #[inline(always)]
+    fn from(arch: Arch) -> Self {
+        Self {
+            arch,
+            address: ARM64_ADDRESS,
+        }
+    }
+}
 
 /// The kind of the next frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,14 +226,17 @@ pub enum By {
 /// Why the walk ends here; `registers` are those for continuing by other means.
 #[inline(always)]
 pub fn step(
-    arch: Arch,
+    machine: impl Into<Machine>,
     row: Row,
     registers: &UserRegs,
     read: impl Fn(u64) -> Option<u64>,
 ) -> Result<(UserRegs, By), WalkEnd> {
+    let Machine { arch, address } = machine.into();
     let offset = i64::from(row.cfa_offset) * WORD;
     let (sp, fp) = (registers.sp, registers.fp);
+    let is_arm = matches!(arch, Arch::Aarch64);
     let cfa = match row.rules & 15 {
+        1 if is_arm && registers.lr == SP_UNKNOWN => cfa_by_frame_record(row, fp),
         1 => Some(sp.wrapping_add_signed(offset)),
         2 => Some(fp.wrapping_add_signed(offset)),
         3 => read(fp.wrapping_add_signed(offset)),
@@ -210,6 +249,7 @@ pub fn step(
         7 => return by_signal_frame(arch, sp, read),
         8 => return Err(WalkEnd::Complete),
         10 if registers.lr != 0 => bx(registers.lr, &read).map(|bx| bx.wrapping_add_signed(offset)),
+        11 if is_arm && registers.lr == SP_UNKNOWN => cfa_by_frame_record(row, fp),
         11 => Some(sp.wrapping_add(u64::from(row.cfa_offset.cast_unsigned()) * FAR)),
         0 => return Err(WalkEnd::NoRow),
         _ => return Err(WalkEnd::Unsupported),
@@ -222,7 +262,7 @@ pub fn step(
         2 => Some(fp.wrapping_add_signed(slot)),
         _ => Some(sp.wrapping_add_signed(slot)),
     };
-    let in_register = matches!(arch, Arch::Aarch64) && row.link == RA_IN_LINK_REGISTER;
+    let in_register = is_arm && row.link == RA_IN_LINK_REGISTER;
     if cfa < sp || (cfa == sp && !in_register) {
         return Err(WalkEnd::BadChain);
     }
@@ -246,13 +286,23 @@ pub fn step(
         Arch::Aarch64 => {
             let ip = match row.link {
                 // Only the innermost frame has its return address there.
-                RA_IN_LINK_REGISTER if registers.lr == 0 => return Err(WalkEnd::BadChain),
+                RA_IN_LINK_REGISTER if registers.lr <= SP_UNKNOWN => return Err(WalkEnd::BadChain),
                 RA_IN_LINK_REGISTER => Some(registers.lr),
                 RA_ABOVE_FP => read(fp_at.unwrap_or(fp).wrapping_add(8)),
                 words => read(cfa.wrapping_sub(u64::from(words) * 8)),
             };
-            arrive(ip.ok_or(WalkEnd::ReadFailed)? & ARM64_ADDRESS, cfa, caller_fp, 0)
+            arrive(ip.ok_or(WalkEnd::ReadFailed)? & address, cfa, caller_fp, 0)
         }
+    }
+}
+
+/// arm64: the CFA of a frame whose stack pointer is not known, by the frame pointer: it points to where the function saved its caller's.
+#[inline(always)]
+const fn cfa_by_frame_record(row: Row, fp: u64) -> Option<u64> {
+    if row.rules >> 4 == Fp::AtCfa as u8 {
+        Some(fp.wrapping_add_signed(-(row.fp_offset as i64) * WORD))
+    } else {
+        None
     }
 }
 
@@ -278,21 +328,22 @@ fn arrive(ip: u64, sp: u64, fp: u64, lr: u64) -> Result<(UserRegs, By), WalkEnd>
 /// See [`step`].
 #[inline(always)]
 pub fn step_by_frame_pointer(
-    arch: Arch,
+    machine: impl Into<Machine>,
     registers: &UserRegs,
     read: impl Fn(u64) -> Option<u64>,
 ) -> Result<(UserRegs, By), WalkEnd> {
+    let Machine { arch, address } = machine.into();
     let fp = registers.fp;
     if fp < registers.sp || fp & 7 != 0 {
         return Err(WalkEnd::BadChain);
     }
     let caller_fp = read(fp).ok_or(WalkEnd::ReadFailed)?;
     let ip = read(fp.wrapping_add(8)).ok_or(WalkEnd::ReadFailed)?;
-    let ip = match arch {
-        Arch::X86_64 => ip,
-        Arch::Aarch64 => ip & ARM64_ADDRESS,
-    };
-    arrive(ip, fp.wrapping_add(16), caller_fp, 0)
+    let sp = fp.wrapping_add(16);
+    match arch {
+        Arch::X86_64 => arrive(ip, sp, caller_fp, 0),
+        Arch::Aarch64 => arrive(ip & address, sp, caller_fp, SP_UNKNOWN),
+    }
 }
 
 /// The registers that the kernel saved when it delivered a signal. x86-64: `struct rt_sigframe` without its return address

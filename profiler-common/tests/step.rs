@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use profiler_common::stack::UserRegs;
 use profiler_common::unwind::{
-    Arch, BX_LOST, BX_SAME, By, Cfa, Fp, RA_ABOVE_FP, RA_IN_LINK_REGISTER, Row, WalkEnd, link_of_bx, step,
-    step_by_frame_pointer,
+    ARM64_ADDRESS, Arch, BX_LOST, BX_SAME, By, Cfa, Fp, Machine, RA_ABOVE_FP, RA_IN_LINK_REGISTER, Row, SP_UNKNOWN,
+    WalkEnd, address_mask, link_of_bx, step, step_by_frame_pointer,
 };
 
 const BOTH: [Arch; 2] = [Arch::X86_64, Arch::Aarch64];
@@ -188,8 +188,53 @@ fn arm64_return_addresses_are_stripped_of_signatures() {
     }
     assert_eq!(
         step_by_frame_pointer(Arch::Aarch64, &leaf, &read),
-        Ok((regs(0x4444, 0x1010, 0x2000, 0), By::Call))
+        Ok((regs(0x4444, 0x1010, 0x2000, SP_UNKNOWN), By::Call))
     );
+}
+
+#[test]
+fn arm64_signatures_begin_above_the_highest_address() {
+    for (highest, bits) in [
+        (0x7f_ffff_efff, 39),
+        (0x7fff_ffff_efff, 47),
+        (0xffff_ffff_efff, 48),
+        (0x000f_ffff_ffff_efff, 52),
+    ] {
+        assert_eq!(address_mask(highest), (1 << bits) - 1, "{highest:x}");
+    }
+    assert_eq!(address_mask(0x40_0000), ARM64_ADDRESS, "no stack is mapped there");
+    // With 39 bits, bit 39 belongs to the signature.
+    let machine = Machine {
+        arch: Arch::Aarch64,
+        address: address_mask(0x7f_ffff_efff),
+    };
+    let signed = regs(0x5555, 0x1000, 0x1000, 0x007f_ff80_0000_4444);
+    let leaf = Row::new(0, Cfa::Sp, 0, Fp::Same, 0, RA_IN_LINK_REGISTER);
+    let caller = step(machine, leaf, &signed, |_| None).map(|(to, _)| to.ip);
+    assert_eq!(caller, Ok(0x4444));
+    let read = memory([(0x1000, 0x2000), (0x1008, signed.lr)]);
+    let caller = step_by_frame_pointer(machine, &signed, read).map(|(to, _)| to.ip);
+    assert_eq!(caller, Ok(0x4444));
+}
+
+/// A frame record may be anywhere in its frame, so the step along it gives no stack pointer.
+#[test]
+fn arm64_frames_beyond_a_frame_record_are_found_by_the_frame_pointer() {
+    // The caller's record is 16 bytes below its CFA, and 32 bytes above its stack pointer.
+    let read = memory([(0x2000, 0x2100), (0x2008, 0x4444)]);
+    let unknown = regs(0x5555, 0x1010, 0x2000, SP_UNKNOWN);
+    let row = Row::new(0, Cfa::Sp, 6, Fp::AtCfa, -2, 1);
+    let expected = Ok((regs(0x4444, 0x2010, 0x2100, 0), By::Call));
+    assert_eq!(step(Arch::Aarch64, row, &unknown, &read), expected);
+    let far = Row::new(0, Cfa::FarSp, 300, Fp::AtCfa, -2, 1);
+    assert_eq!(step(Arch::Aarch64, far, &unknown, &read), expected);
+    let by_fp = Row::new(0, Cfa::Fp, 2, Fp::AtCfa, -2, 1);
+    assert_eq!(step(Arch::Aarch64, by_fp, &unknown, &read), expected);
+    // Without a frame record nothing is known.
+    let none = Row::new(0, Cfa::Sp, 6, Fp::Same, 0, 1);
+    assert!(step(Arch::Aarch64, none, &unknown, &read).is_err());
+    let leaf = Row::new(0, Cfa::Fp, 2, Fp::AtCfa, -2, RA_IN_LINK_REGISTER);
+    assert_eq!(step(Arch::Aarch64, leaf, &unknown, &read), Err(WalkEnd::BadChain));
 }
 
 #[test]

@@ -36,9 +36,8 @@ use crate::emit::{self, At, lose};
 use crate::kernel::Task;
 use crate::maps::config;
 use crate::stack::{self, Place};
-use crate::{cpu, scope};
+use crate::{arch, cpu, scope};
 
-const PAGE_MASK: u64 = !4095;
 /// The flags that are sent to user space.
 const TOLD: u32 = !(FAULT_OPEN | FAULT_INSIDE | FAULT_CARRIES);
 
@@ -314,7 +313,7 @@ unsafe fn add_wait(fault: *mut Pending, until: u64) {
 
 #[inline(always)]
 fn same_page(one: u64, other: u64) -> bool {
-    (one ^ other) & PAGE_MASK == 0
+    (one ^ other) >> arch::page_shift() == 0
 }
 
 /// A fault that began before tracing did.

@@ -6,13 +6,28 @@ use core::ffi::c_void;
 
 use aya_ebpf::bindings::user_pt_regs;
 use profiler_common::stack::UserRegs;
-use profiler_common::unwind::Arch;
+use profiler_common::unwind::{Arch, Machine};
 
 use crate::maps::config;
 use crate::read::load;
 
 /// The processor whose stacks are walked.
 pub const ARCH: Arch = Arch::Aarch64;
+
+/// The processor with its address space.
+#[inline(always)]
+pub fn machine() -> Machine {
+    Machine {
+        arch: ARCH,
+        address: config!(address_mask),
+    }
+}
+
+/// Binary logarithm of the page size.
+#[inline(always)]
+pub fn page_shift() -> u32 {
+    config!(page_shift) & 63
+}
 
 /// The registers at the beginning of a perf event's context.
 pub type Regs = user_pt_regs;

@@ -16,6 +16,18 @@ use crate::read::probe;
 /// The processor whose stacks are walked.
 pub const ARCH: Arch = Arch::X86_64;
 
+/// The processor with its address space.
+#[inline(always)]
+pub fn machine() -> Arch {
+    ARCH
+}
+
+/// Binary logarithm of the page size.
+#[inline(always)]
+pub fn page_shift() -> u32 {
+    12
+}
+
 /// The registers at the beginning of a perf event's context.
 pub type Regs = pt_regs;
 /// The registers with which a task entered the kernel.

@@ -7,6 +7,7 @@ use profiler_common::config::MISSING;
 use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, ReadRun, Vma};
 
 use super::Task;
+use crate::arch;
 use crate::maps::config;
 use crate::read::{load, probe};
 
@@ -96,7 +97,7 @@ impl VmaStruct {
             }
             let start: u64 = load(self.0, config!(vma_start)).unwrap_or(0);
             let first: u64 = load(self.0, config!(vma_pgoff)).unwrap_or(0);
-            (*to).offset = (address.wrapping_sub(start) & !4095).wrapping_add(first << 12);
+            (*to).offset = (address.wrapping_sub(start) & !4095).wrapping_add(first << arch::page_shift());
             (*to).mmap_miss = u32::from(load::<u16>(file, config!(file_mmap_miss)).unwrap_or(0));
             let Some(inode) = load::<*const c_void>(file, config!(file_inode)) else {
                 return FAULT_HAS_VMA;
@@ -123,7 +124,7 @@ impl VmaStruct {
     /// Offset of its first byte in its file.
     #[inline(always)]
     pub fn first_byte(self) -> u64 {
-        load::<u64>(self.0, config!(vma_pgoff)).unwrap_or(0) << 12
+        load::<u64>(self.0, config!(vma_pgoff)).unwrap_or(0) << arch::page_shift()
     }
 
     /// Address of `mmap_miss` of its file, of 16 bits.
@@ -195,7 +196,7 @@ impl VmaCopy {
     pub fn is(self, start: u64, end: u64, first: u64, flags: u64, miss: u64) -> bool {
         self.field(config!(vma_start)) == Some(start)
             && self.field(config!(vma_end)) == Some(end)
-            && self.field::<u64>(config!(vma_pgoff)).unwrap_or(0) << 12 == first
+            && self.field::<u64>(config!(vma_pgoff)).unwrap_or(0) << arch::page_shift() == first
             && self.field(config!(vma_flags)) == Some(flags)
             && self
                 .field::<u64>(config!(vma_file))
@@ -228,11 +229,13 @@ impl Folio {
         let mapping: *const c_void = load(self.0, config!(folio_mapping))?;
         let inode: *const c_void = load(mapping, config!(mapping_host))?;
         let superblock: *const c_void = load(inode, config!(inode_sb))?;
-        let order = self.order();
+        // Records count pages of 4 KiB.
+        let more = arch::page_shift().saturating_sub(12);
+        let order = self.order() + more as u16;
         Some(ReadRun {
             since: 0,
             inode: load(inode, config!(inode_ino))?,
-            first: load(self.0, config!(folio_index))?,
+            first: load::<u64>(self.0, config!(folio_index))? << more,
             device: load(superblock, config!(sb_dev))?,
             count: 1 << order,
             in_fault: 0,

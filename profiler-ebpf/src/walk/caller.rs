@@ -10,7 +10,7 @@ use profiler_common::stack::UserRegs;
 use profiler_common::unwind::{By, Cfa, WalkEnd, step, step_by_frame_pointer};
 
 use super::{WALKS, Walk};
-use crate::arch::ARCH;
+use crate::arch::{ARCH, machine};
 use crate::lookup;
 
 /// Frames outward of the leaf that a walk without frame pointers must have seen before it assumes that their chain ended.
@@ -76,10 +76,10 @@ pub unsafe fn caller(walk: *mut Walk) -> Next {
     let read = move |at| unsafe { word(walk, at) };
     if range.unwinding == TABLE {
         let row = lookup::row(range, regs.ip.wrapping_sub(back));
-        let next = Next::new(step(ARCH, row, &regs, read));
+        let next = Next::new(step(machine(), row, &regs, read));
         if next.end == WalkEnd::NoRow as u32 {
             let leaf = back == 0 && count == 1;
-            let next = Next::new(step_by_guess(ARCH, &regs, leaf, read));
+            let next = Next::new(step_by_guess(machine(), &regs, leaf, read));
             // Outward of the leaf a guess is a step by the frame pointer; the code that confirms it stays as it is.
             let step = if next.end == GOES_ON && !leaf {
                 step_of_frame_pointer(ARCH)
@@ -98,7 +98,7 @@ pub unsafe fn caller(walk: *mut Walk) -> Next {
         if regs.fp == 0 && count >= CHAIN {
             return Next::new(Err(WalkEnd::Complete)).by(0);
         }
-        let next = Next::new(step_by_frame_pointer(ARCH, &regs, read));
+        let next = Next::new(step_by_frame_pointer(machine(), &regs, read));
         let step = if next.end == GOES_ON {
             step_of_frame_pointer(ARCH)
         } else {

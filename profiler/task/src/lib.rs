@@ -138,6 +138,14 @@ impl Tasks {
         tentative.or_else(|| image.space.borrow().find(address).copied())
     }
 
+    /// The last address of a process's highest mapping: that of its stack, or of the vdso.
+    pub fn highest(&self, process: ProcessId) -> Option<u64> {
+        let image = self.images.get(process.index())?;
+        let last = |space: &Space| Some(space.regions().last()?.end.0.saturating_sub(1));
+        let tentative = image.tentative.as_ref().and_then(|space| last(space));
+        tentative.max(last(&image.space.borrow()))
+    }
+
     /// Like [`Self::region`], but for code that was moved to large pages, the original file
     /// mapping.
     pub fn code_region(&self, process: ProcessId, address: Avma) -> Option<Region> {

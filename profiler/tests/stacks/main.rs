@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A failed unwrap fails the test.
 
+mod arm64;
 mod beginning;
 mod blocks;
 mod by_tables;

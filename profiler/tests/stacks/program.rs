@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use profiler_common::stack::{FLAG_USER_REGS, UserRegs};
+use profiler_common::unwind::Arch;
 use symbols::elf::ElfFile;
 
 use profiler::addr::{Avma, FileOffset, Timestamp};
@@ -18,6 +19,46 @@ use profiler::unwind::{Binaries, Mapped, Modules, Walk, Walker};
 /// Compiler flags.
 #[derive(Clone, Copy)]
 pub struct Flavour(pub &'static [&'static str]);
+
+/// The processor that the program is compiled for and runs on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    Host,
+    /// arm64, in QEMU's user emulation.
+    Arm64,
+}
+
+impl Target {
+    /// The processor of the recording.
+    fn arch(self) -> Arch {
+        match self {
+            Self::Host if cfg!(target_arch = "x86_64") => Arch::X86_64,
+            Self::Host | Self::Arm64 => Arch::Aarch64,
+        }
+    }
+
+    fn compiler(self) -> &'static str {
+        match self {
+            Self::Host => "gcc",
+            Self::Arm64 => "aarch64-linux-gnu-gcc",
+        }
+    }
+
+    /// A command that runs the program; `None`: there is no emulator.
+    fn command(self, program: &Path) -> Option<Command> {
+        if self == Self::Host {
+            return Some(Command::new(program));
+        }
+        let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/arm64/qemu/usr/bin/qemu-aarch64-static");
+        let installed = ["/usr/bin/qemu-aarch64-static", "/usr/bin/qemu-aarch64"].map(Path::new);
+        let emulator = installed.into_iter().chain([&*unpacked]).find(|path| path.exists())?;
+        let mut command = Command::new(emulator);
+        command
+            .args(["-cpu", "max,pauth-impdef=on", "-L", "/usr/aarch64-linux-gnu"])
+            .arg(program);
+        Some(command)
+    }
+}
 
 /// Opens files by their paths.
 #[derive(Default)]
@@ -39,6 +80,7 @@ impl Binaries for ByPath {
 
 /// The program's output.
 pub struct Dump {
+    target: Target,
     regs: UserRegs,
     pub stack: Vec<u8>,
     /// Sorted by address.
@@ -49,6 +91,11 @@ pub struct Dump {
 
 /// Runs a case of the program; prints a line and returns `None` if it can't be compiled here.
 pub fn run(what: &str, flavour: Flavour) -> Option<Dump> {
+    run_on(Target::Host, what, flavour)
+}
+
+/// As [`run`], on another processor.
+pub fn run_on(target: Target, what: &str, flavour: Flavour) -> Option<Dump> {
     let folder = tempfile::tempdir().unwrap();
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stacks");
     let (program, library, output) = (
@@ -57,7 +104,7 @@ pub fn run(what: &str, flavour: Flavour) -> Option<Dump> {
         folder.path().join("out"),
     );
     let compile = |args: &[&std::ffi::OsStr]| {
-        let mut command = Command::new("gcc");
+        let mut command = Command::new(target.compiler());
         command
             .args(flavour.0)
             .args(args)
@@ -80,28 +127,32 @@ pub fn run(what: &str, flavour: Flavour) -> Option<Dump> {
         library.as_ref(),
     ]);
     if !compiled {
-        eprintln!("skipped: gcc is missing or can't compile the program");
+        eprintln!("skipped: {} is missing or can't compile the program", target.compiler());
         return None;
     }
-    let status = Command::new(&program)
+    let Some(mut command) = target.command(&program) else {
+        eprintln!("skipped: qemu-aarch64-static is missing: `scripts/arm64` unpacks it");
+        return None;
+    };
+    let status = command
         .arg(what)
         .arg(&output)
         .env_remove("LD_BIND_NOW")
         .status()
         .unwrap();
     assert!(status.success(), "{status}");
-    Some(parse(&std::fs::read(&output).unwrap(), folder))
+    Some(parse(target, &std::fs::read(&output).unwrap(), folder))
 }
 
-fn parse(bytes: &[u8], folder: tempfile::TempDir) -> Dump {
+fn parse(target: Target, bytes: &[u8], folder: tempfile::TempDir) -> Dump {
     let word = |at: usize| u64::from_le_bytes(bytes[at * 8..at * 8 + 8].try_into().unwrap());
     let regs = UserRegs {
         ip: word(0),
         sp: word(1),
         fp: word(2),
-        lr: 0,
+        lr: word(3),
     };
-    let (stack, text) = bytes[32..].split_at(word(3) as usize);
+    let (stack, text) = bytes[40..].split_at(word(4) as usize);
     let text = String::from_utf8_lossy(text);
     let (functions, maps) = text.split_once("\n\n").unwrap();
     let mut functions: Vec<(Avma, String)> = functions
@@ -114,6 +165,7 @@ fn parse(bytes: &[u8], folder: tempfile::TempDir) -> Dump {
     functions.sort();
     let maps = maps.lines().map(mapping).collect();
     Dump {
+        target,
         regs,
         stack: stack.to_vec(),
         functions,
@@ -223,6 +275,10 @@ impl Dump {
         let (tasks, process) = self.tasks();
         let mut sample = self.sample(flags);
         change(&mut sample);
-        Walker::new(Modules::new(&self.binaries)).stack(Mapped { tasks: &tasks, process }, &sample.stacks, None)
+        Walker::new(Modules::new(&self.binaries, self.target.arch())).stack(
+            Mapped { tasks: &tasks, process },
+            &sample.stacks,
+            None,
+        )
     }
 }

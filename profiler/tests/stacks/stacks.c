@@ -1,6 +1,6 @@
 // Puts known functions on its own stack, then writes what a sample would hold: registers, maps, and the stack itself.
 //
-// Usage: stacks CASE FILE. The file: ip, sp, fp, stack length (u64 each), the stack, then text: one line "NAME ADDRESS" for each
+// Usage: stacks CASE FILE. The file: ip, sp, fp, lr (arm64; else 0), stack length (u64 each), the stack, then text: one line "NAME ADDRESS" for each
 // function, an empty line, and /proc/self/maps.
 #define _GNU_SOURCE
 #include <alloca.h>
@@ -29,11 +29,16 @@ void *thread(void *);
 int main(int, char **);
 
 __attribute__((noinline)) void dump(void) {
-    uint64_t head[4];
+    uint64_t head[5] = {0};
     char name[64];
     size_t len = 0;
     static char text[1 << 20];
+#ifdef __aarch64__
+    // The link register may be overwritten by now: the function has saved it.
+    __asm__ volatile("adr %0, .\n mov %1, sp\n mov %2, x29" : "=r"(head[0]), "=r"(head[1]), "=r"(head[2]));
+#else
     __asm__ volatile("leaq (%%rip), %0\n movq %%rsp, %1\n movq %%rbp, %2" : "=r"(head[0]), "=r"(head[1]), "=r"(head[2]));
+#endif
     int maps = open("/proc/self/maps", O_RDONLY);
     for (ssize_t n; (n = read(maps, text + len, sizeof text - 1 - len)) > 0; len += n) {}
     close(maps);
@@ -42,9 +47,9 @@ __attribute__((noinline)) void dump(void) {
         unsigned long start, end;
         if (sscanf(line, "%lx-%lx", &start, &end) == 2 && start <= head[1] && head[1] < end) top = end;
     }
-    head[3] = top - head[1];
+    head[4] = top - head[1];
     int file = open(output, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (write(file, head, sizeof head) < 0 || write(file, (void *)head[1], head[3]) < 0) _exit(3);
+    if (write(file, head, sizeof head) < 0 || write(file, (void *)head[1], head[4]) < 0) _exit(3);
     struct { const char *name; void *address; } functions[] = {
         {"dump", dump}, {"recurse", recurse}, {"realigned", realigned}, {"variable", variable}, {"main", main},
         {"through_lazy", through_lazy}, {"handler", handler}, {"by_signal", by_signal}, {"thread", thread},
@@ -101,8 +106,13 @@ __attribute__((noinline)) void *thread(void *arg) {
     return arg;
 }
 
+#ifdef __aarch64__
+// sub sp, sp, #32; stp x29, x30, [sp]; mov x29, sp; blr x0; ldp x29, x30, [sp]; add sp, sp, #32; ret
+static const unsigned made[] = {0xd10083ff, 0xa9007bfd, 0x910003fd, 0xd63f0000, 0xa9407bfd, 0x910083ff, 0xd65f03c0};
+#else
 // push rbp; mov rbp, rsp; call rdi; pop rbp; ret
 static const unsigned char made[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
+#endif
 
 static void from_made(void) { sink += recurse(2, dump); }
 
@@ -126,6 +136,7 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "made")) {
         void (*code)(void (*)(void)) = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         memcpy((void *)code, made, sizeof made);
+        __builtin___clear_cache((char *)code, (char *)code + sizeof made);
         code(from_made);
     }
     return sink & 1;

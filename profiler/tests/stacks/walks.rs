@@ -1,18 +1,19 @@
 //! Unwinds real stacks of programs that know their own call chains.
 
 use profiler_common::stack::FLAG_STACK_CUT;
+use profiler_common::unwind::Arch;
 
 use profiler::addr::Avma;
 use profiler::fact::TruncationReason;
 use profiler::unwind::{FRAME_LIMIT, FramePlace, Mapped, Modules, Walk, Walker};
 
-use super::program::{Dump, Flavour, run};
+use super::program::{Dump, Flavour, Target, run, run_on};
 
 /// The default of gcc and of every distribution.
 const PLAIN: Flavour = Flavour(&["-O2", "-fomit-frame-pointer"]);
 
 /// The program's functions on the stack, leaf first, once for consecutive repetitions.
-fn chain(dump: &Dump, walk: &Walk) -> Vec<(String, usize)> {
+pub fn chain(dump: &Dump, walk: &Walk) -> Vec<(String, usize)> {
     let mut chain: Vec<(String, usize)> = Vec::new();
     for frame in &walk.frames {
         let Some(name) = dump.function_at(Avma(frame.address.0 - u64::from(frame.is_return_address))) else {
@@ -27,7 +28,14 @@ fn chain(dump: &Dump, walk: &Walk) -> Vec<(String, usize)> {
 }
 
 fn expect(what: &str, flavour: Flavour, expected: &[(&str, usize)]) {
-    let Some(dump) = run(what, flavour) else { return };
+    expect_on(Target::Host, what, flavour, expected);
+}
+
+/// The stack has these functions of the program, and is complete.
+pub fn expect_on(target: Target, what: &str, flavour: Flavour, expected: &[(&str, usize)]) {
+    let Some(dump) = run_on(target, what, flavour) else {
+        return;
+    };
     let walk = dump.walk(0, |_| {});
     let found = chain(&dump, &walk);
     let found: Vec<(&str, usize)> = found.iter().map(|(name, count)| (name.as_str(), *count)).collect();
@@ -202,7 +210,7 @@ fn ten_thousand_stacks_take_less_than_a_second() {
     let Some(dump) = run("signal", PLAIN) else { return };
     let (tasks, process) = dump.tasks();
     let sample = dump.sample(0);
-    let mut walker = Walker::new(Modules::new(&dump.binaries));
+    let mut walker = Walker::new(Modules::new(&dump.binaries, Arch::X86_64));
     let began = std::time::Instant::now();
     let frames: usize = (0..10_000)
         .map(|_| {

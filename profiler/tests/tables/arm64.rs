@@ -88,6 +88,36 @@ fn steps() {
     assert_eq!(by, By::Signal);
 }
 
+/// The kernel's vdso has no unwind information.
+#[test]
+fn vdso() {
+    let Some(known) = library(COMPILER, "vdso.s", &["-march=armv8.5-a"]) else {
+        return;
+    };
+    let leaf = Row::new(0, Cfa::Sp, 0, Fp::Same, 0, RA_IN_LINK_REGISTER);
+    let framed = |cfa| Row::new(0, cfa, 16, Fp::AtCfa, -16, RA_ABOVE_FP);
+    for byte in [0, 4, 8, 12] {
+        assert_eq!(known.row(0, byte), leaf, "byte {byte}");
+    }
+    assert_eq!(known.row(0, 16), Row::plain(0, Cfa::None), "behind a function");
+    for (byte, row) in [
+        (0, leaf),
+        (4, leaf),
+        (8, framed(Cfa::Sp)),
+        (12, framed(Cfa::Fp)),
+        (24, framed(Cfa::Fp)),
+        (28, leaf),
+        (32, leaf),
+    ] {
+        assert_eq!(known.row(1, byte), row, "byte {byte}");
+    }
+    assert_eq!(known.row(1, 0xf8), Row::plain(0, Cfa::None));
+    for byte in [0xfc, 0x100, 0x104] {
+        assert_eq!(known.row(1, byte), Row::plain(0, Cfa::Signal), "byte {byte:x}");
+    }
+    assert_eq!(known.row(2, 8), Row::plain(0, Cfa::None));
+}
+
 /// No linker writes unwind information for the stubs of arm64.
 #[test]
 fn stubs() {

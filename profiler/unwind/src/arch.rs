@@ -1,16 +1,157 @@
 //! What the unwinding of copied stacks depends on: the processor of the recording, one file for each.
 //!
-//! Another processor is a file with the same items. Unwind tables ([`crate::table`]) and steps along them
-//! (`profiler_common::unwind`) know x86-64 and arm64 already, and take the processor as a value: an event log is also
-//! converted on other processors than its own.
+//! Another processor is a file with the same items. It is a value, not a property of this machine: an event log is also
+//! converted on other processors than its own. Unwind tables ([`crate::table`]) and steps along them
+//! (`profiler_common::unwind`) take it in the same way.
 
+mod aarch64;
 mod x86_64;
 
-pub use x86_64::{ARCH, Cache, ELF, FP, RA, RED_ZONE, SIGNAL_FRAME, SP, Unwinder, frame_registers};
+use framehop::aarch64::{CacheAarch64, UnwinderAarch64};
+use framehop::x86_64::{CacheX86_64, UnwinderX86_64};
+use framehop::{Error, FrameAddress, Module, Unwinder as _};
+use gimli::{Register, Vendor};
+use profiler_common::stack::UserRegs;
+use profiler_common::unwind::{ARM64_ADDRESS, Arch, SP_UNKNOWN, address_mask};
+use symbols::elf::ElfBytes;
+
+use crate::cfi::{Registers, Row};
+
+/// The registers in rules, and the layout of stacks.
+pub struct Processor {
+    /// The processor, for steps along rows.
+    pub arch: Arch,
+    /// The processor of files that can be unwound.
+    pub elf: symbols::elf::Arch,
+    /// Whose instructions unwind information may contain.
+    pub vendor: Vendor,
+    /// The return address in rules.
+    pub ra: Register,
+    /// The stack pointer in rules.
+    pub sp: Register,
+    /// The frame pointer in rules.
+    pub fp: Register,
+    /// A function without a rule for its return address has it in a register; otherwise it has no caller.
+    pub has_link_register: bool,
+    /// [`Registers::lr`] after a step by the frame pointer.
+    pub lr_after_frame_pointer: u64,
+    /// Whether framehop follows a rule exactly, without evaluating an expression.
+    pub is_ordinary: fn(&Row) -> bool,
+    /// The largest size of a page. The kernel maps whole pages, so a mapping covers slightly more than its segment; segments are
+    /// aligned to this.
+    pub page: u64,
+    /// Size of the area below the stack pointer that belongs to a function.
+    pub red_zone: u64,
+    /// Where the kernel saves the interrupted registers when it delivers a signal.
+    pub signal_frame: SignalFrame,
+}
+
+impl Processor {
+    /// The return address of a frame that has not saved it. `None`: the register has been overwritten.
+    pub fn own_return(&self, registers: &Registers) -> Option<u64> {
+        match registers.lr {
+            _ if !self.has_link_register => Some(registers.ip),
+            0 | SP_UNKNOWN => None,
+            address => Some(address),
+        }
+    }
+
+    /// The bits of a return address that are not a signature, in an address space that has a mapping at `highest`.
+    pub fn address_mask(&self, highest: Option<u64>) -> u64 {
+        if self.has_link_register {
+            highest.map_or(ARM64_ADDRESS, address_mask)
+        } else {
+            u64::MAX
+        }
+    }
+
+    /// The registers of a sample.
+    pub fn registers_of(&self, regs: &UserRegs) -> Registers {
+        let UserRegs { ip, sp, fp, lr } = *regs;
+        let lr = if self.has_link_register { lr } else { 0 };
+        Registers { ip, sp, fp, lr }
+    }
+}
 
 /// Where the kernel saves the interrupted registers when it delivers a signal, in bytes above the stack pointer.
 pub struct SignalFrame {
     pub ip: u64,
     pub sp: u64,
     pub fp: u64,
+    /// The register that a call leaves its return address in.
+    pub lr: Option<u64>,
+}
+
+/// The properties of a processor.
+pub fn of(arch: Arch) -> &'static Processor {
+    match arch {
+        Arch::X86_64 => &x86_64::PROCESSOR,
+        Arch::Aarch64 => &aarch64::PROCESSOR,
+    }
+}
+
+/// framehop's unwinder, which follows ordinary rules.
+pub enum Unwinder {
+    X86_64(UnwinderX86_64<ElfBytes>),
+    Aarch64(UnwinderAarch64<ElfBytes>),
+}
+
+/// Rules that the unwinder has found.
+pub enum Cache {
+    X86_64(CacheX86_64),
+    Aarch64(CacheAarch64),
+}
+
+impl Unwinder {
+    /// Creates an unwinder without modules.
+    pub fn new(arch: Arch) -> Self {
+        match arch {
+            Arch::X86_64 => Self::X86_64(UnwinderX86_64::new()),
+            Arch::Aarch64 => Self::Aarch64(UnwinderAarch64::new()),
+        }
+    }
+
+    /// An empty cache for this unwinder.
+    pub fn cache(&self) -> Cache {
+        match self {
+            Self::X86_64(_) => Cache::X86_64(CacheX86_64::new()),
+            Self::Aarch64(_) => Cache::Aarch64(CacheAarch64::new()),
+        }
+    }
+
+    /// Adds a module.
+    pub fn add_module(&mut self, module: Module<ElfBytes>) {
+        match self {
+            Self::X86_64(unwinder) => unwinder.add_module(module),
+            Self::Aarch64(unwinder) => unwinder.add_module(module),
+        }
+    }
+
+    /// The registers of the caller of a frame, whose code is at `frame` of framehop's address space, and where the bits of `mask`
+    /// are a code address. `None`: the return address is zero.
+    ///
+    /// # Errors
+    /// The rule can't be followed.
+    pub fn caller(
+        &self,
+        frame: FrameAddress,
+        (registers, mask): (Registers, u64),
+        cache: &mut Cache,
+        read: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Result<Option<Registers>, Error> {
+        match (self, cache) {
+            (Self::X86_64(unwinder), Cache::X86_64(cache)) => {
+                let mut regs = x86_64::registers(frame.address(), registers);
+                let ip = unwinder.unwind_frame(frame, &mut regs, cache, read)?;
+                Ok(ip.map(|ip| x86_64::from(ip, &regs)))
+            }
+            (Self::Aarch64(unwinder), Cache::Aarch64(cache)) => {
+                let mut regs = aarch64::registers(registers, mask);
+                let ip = unwinder.unwind_frame(frame, &mut regs, cache, read)?;
+                Ok(ip.map(|ip| aarch64::from(ip, &regs)))
+            }
+            // A cache comes from `cache`.
+            _ => Ok(None),
+        }
+    }
 }

@@ -3,23 +3,23 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use framehop::{Module as HopModule, ModuleSectionInfo, Unwinder as _};
+use framehop::{Module as HopModule, ModuleSectionInfo};
 use profiler_common::call::is_call;
+use profiler_common::unwind::{Arch, Row};
 use rustc_hash::FxHashMap;
 use symbols::elf::{ElfBytes, ElfFile, Section};
 
 use super::Binaries;
-use super::arch;
+use super::arch::{self, Processor};
 use super::cfi::Cfi;
 use super::table::last_calls;
+use super::table::stubs::{self, Stubs};
 use base::addr::{FileOffset, Svma};
 use base::event;
 use task::space::{FileKey, MappedFile, MappedFiles};
 
 /// Bytes after the entry point that count as the entry code: `_start` is shorter.
 const ENTRY_CODE: u64 = 64;
-/// The kernel maps whole pages, so a mapping covers slightly more than its segment.
-const PAGE: u64 = 4096;
 
 /// Number of an opened [`Binary`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,6 +54,8 @@ pub struct MappedBinary {
     pub problem: Option<String>,
     /// Loadable segments: offset, address, bytes, executable.
     segments: Vec<Segment>,
+    /// The largest size of a page.
+    page: u64,
 }
 
 /// A loadable segment.
@@ -71,6 +73,9 @@ pub struct Binary {
     pub cfi: Option<Cfi>,
     /// Its code, for checking call instructions.
     text: Option<Section>,
+    processor: &'static Processor,
+    /// Code without unwind information whose rules are known.
+    stubs: Vec<Stubs>,
     /// Its code is for another processor than the unwinder's: 32-bit, or another architecture.
     pub is_foreign: bool,
     entry: Range<u64>,
@@ -101,10 +106,15 @@ impl Binary {
             .map(|relative| self.place + u64::from(relative))
     }
 
+    /// The rules of code without unwind information.
+    pub fn stub(&self, svma: Svma) -> Option<Row> {
+        self.stubs.iter().find_map(|stubs| stubs.row(svma.0))
+    }
+
     /// Whether a call instruction ends at this address. `None`: the code is unknown.
     pub fn follows_call(&self, svma: Svma) -> Option<bool> {
         let code = self.code(Svma(svma.0.checked_sub(8)?))?;
-        Some(is_call(arch::ARCH, code))
+        Some(is_call(self.processor.arch, code))
     }
 
     /// Eight bytes of code.
@@ -127,18 +137,21 @@ pub struct Modules<'b> {
     opened: Vec<Binary>,
     /// Modules from the log, for files that can't be opened.
     noted: FxHashMap<String, Vec<event::Module>>,
-    pub(super) hop: arch::Unwinder<ElfBytes>,
+    pub(super) hop: arch::Unwinder,
+    /// Of the recording.
+    pub(super) processor: &'static Processor,
 }
 
 impl<'b> Modules<'b> {
-    /// Creates an empty set.
-    pub fn new(binaries: &'b dyn Binaries) -> Self {
+    /// Creates an empty set for a recording of this processor.
+    pub fn new(binaries: &'b dyn Binaries, arch: Arch) -> Self {
         Self {
             binaries,
             known: Vec::new(),
             opened: Vec::new(),
             noted: FxHashMap::default(),
-            hop: arch::Unwinder::new(),
+            hop: arch::Unwinder::new(arch),
+            processor: arch::of(arch),
         }
     }
 
@@ -149,14 +162,14 @@ impl<'b> Modules<'b> {
 
     /// The kind of a file; opens it on the first call.
     pub fn known(&mut self, key: FileKey, files: &MappedFiles) -> &MappedBinary {
-        let index = key.index();
+        let (index, page) = (key.index(), self.processor.page);
         if self.known.len() <= index {
             self.known.resize_with(index + 1, || None);
         }
         if self.known[index].is_none() {
             self.known[index] = Some(self.open(files.get(key)));
         }
-        self.known[index].get_or_insert_with(MappedBinary::nothing)
+        self.known[index].get_or_insert_with(|| MappedBinary::nothing(page))
     }
 
     /// The ELF file of an opened module.
@@ -177,7 +190,7 @@ impl<'b> Modules<'b> {
             content,
             build_id: file.build_id.to_vec(),
             problem,
-            ..MappedBinary::nothing()
+            ..MappedBinary::nothing(self.processor.page)
         };
         if file.is_anonymous() {
             return without(Content::MadeAtRunTime, None);
@@ -235,11 +248,17 @@ impl<'b> Modules<'b> {
             })
             .collect();
         let entry = elf.entry();
-        let native = elf.arch() == arch::ELF;
+        let native = elf.arch() == self.processor.elf;
         // The address keeps its lowest bits, which the rule of the procedure linkage table depends
         // on.
         let binary = Binary {
-            cfi: if native { Cfi::of(elf) } else { None },
+            cfi: native.then(|| Cfi::of(elf, self.processor)).flatten(),
+            processor: self.processor,
+            stubs: if native {
+                stubs::find(elf, self.processor.arch)
+            } else {
+                Vec::new()
+            },
             text: elf.section(".text").filter(|_| native),
             entry: if entry == 0 {
                 0..0
@@ -249,7 +268,7 @@ impl<'b> Modules<'b> {
             last_calls: last_calls::find(elf),
             is_foreign: !native,
             base_svma,
-            place: ((u64::from(id.0) + 1) << 33) + base_svma % PAGE,
+            place: ((u64::from(id.0) + 1) << 33) + base_svma % self.processor.page,
         };
         if let Some(cfi) = &binary.cfi {
             let sections = Sections {
@@ -270,6 +289,7 @@ impl<'b> Modules<'b> {
             base_svma: Svma(base_svma),
             problem,
             segments,
+            page: self.processor.page,
         }
     }
 }
@@ -302,13 +322,14 @@ impl ModuleSectionInfo<ElfBytes> for Sections<'_> {
 }
 
 impl MappedBinary {
-    fn nothing() -> Self {
+    fn nothing(page: u64) -> Self {
         Self {
             content: Content::Unreadable,
             build_id: Vec::new(),
             base_svma: Svma(0),
             problem: None,
             segments: Vec::new(),
+            page,
         }
     }
 
@@ -327,7 +348,7 @@ impl MappedBinary {
         let found = executable()
             .find(|segment| inside(segment, 1))
             .or_else(|| self.segments.iter().find(|segment| inside(segment, 1)))
-            .or_else(|| executable().find(|segment| inside(segment, PAGE)))?;
+            .or_else(|| executable().find(|segment| inside(segment, self.page)))?;
         Some(Svma(found.svma.wrapping_add(offset.0.wrapping_sub(found.offset))))
     }
 }
@@ -350,6 +371,7 @@ mod tests {
             base_svma: Svma(0),
             problem: None,
             segments: vec![segment(0, 0, 0x1800, false), segment(0x1800, 0x2800, 0x100, true)],
+            page: 4096,
         };
         assert_eq!(known.svma(FileOffset(0x17ff)), Some(Svma(0x17ff)));
         assert_eq!(known.svma(FileOffset(0x1800)), Some(Svma(0x2800)));

@@ -1,10 +1,9 @@
 //! Steps by a file's unwind information, both those that framehop supports and those that it does
 //! not.
 
-use framehop::{FrameAddress, Unwinder as _};
+use framehop::FrameAddress;
 
 use super::TruncationReason;
-use super::arch;
 use super::binary::BinaryId;
 use super::cfi::{Context, Registers, Saved};
 use super::copy::Missing;
@@ -32,24 +31,20 @@ impl Walker<'_> {
             _ => FrameAddress::from_instruction_pointer(address),
         };
         let cache = &mut self.caches[usize::try_from((address >> 3) % CACHES).unwrap_or(0)];
-        let mut regs = arch::frame_registers(address, registers.sp, registers.fp);
         let mut missing = None;
-        let mut zero = false;
+        let (mut zero, mask) = (false, trail.mask);
         let mut read = |at| {
             let word = trail.copy.read(at).map_err(|why| missing = Some(why))?;
-            zero = word == 0;
+            zero = word & mask == 0;
             Ok(word)
         };
-        match self.modules.hop.unwind_frame(frame, &mut regs, cache, &mut read) {
-            Ok(Some(ip)) => {
+        let registers = (registers, trail.mask);
+        match self.modules.hop.caller(frame, registers, cache, &mut read) {
+            Ok(Some(registers)) => {
                 let lookup = Svma(svma.0.wrapping_sub(u64::from(is_call)));
-                trail.passed.push((id, lookup, regs.sp()));
+                trail.passed.push((id, lookup, registers.sp));
                 WalkStep::To {
-                    registers: Registers {
-                        ip,
-                        sp: regs.sp(),
-                        fp: regs.bp(),
-                    },
+                    registers,
                     is_call: true,
                 }
             }
@@ -90,11 +85,12 @@ impl Walker<'_> {
             None
         };
         match cfi.step(context, lookup.0, registers, &mut |at| copy.read(at), &mut find) {
-            Ok(Some(next)) if next.ip == 0 => WalkStep::Outermost,
+            Ok(Some(next)) if next.ip & trail.mask == 0 => WalkStep::Outermost,
             Ok(Some(next)) => {
+                let ip = next.ip & trail.mask;
                 trail.passed.push((id, lookup, next.sp));
                 WalkStep::To {
-                    registers: next,
+                    registers: Registers { ip, ..next },
                     is_call: true,
                 }
             }

@@ -7,13 +7,15 @@ use gimli::{
     UnwindTableRow, Value,
 };
 use profiler_common::stack::UserRegs;
+use profiler_common::unwind::SP_UNKNOWN;
 use symbols::elf::{ElfFile, Section};
 
-use crate::arch;
+use crate::arch::Processor;
 
 type Slice<'b> = EndianSlice<'b, LittleEndian>;
 type Fde<'b> = FrameDescriptionEntry<Slice<'b>>;
-type Row = UnwindTableRow<usize>;
+/// The rules for an address.
+pub type Row = UnwindTableRow<usize>;
 
 /// Maximum number of indexed functions, for files without the linker's index.
 const MAX_FUNCTIONS: usize = 1 << 23;
@@ -39,7 +41,7 @@ pub enum Rule {
 }
 
 /// The registers of a frame that are always known during unwinding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Registers {
     /// Instruction pointer.
     pub ip: u64,
@@ -47,22 +49,19 @@ pub struct Registers {
     pub sp: u64,
     /// Frame pointer.
     pub fp: u64,
+    /// Link register, of a frame that may still have its return address there; 0; [`SP_UNKNOWN`].
+    pub lr: u64,
 }
 
 impl From<Registers> for UserRegs {
-    fn from(Registers { ip, sp, fp }: Registers) -> Self {
-        Self { ip, sp, fp, lr: 0 }
-    }
-}
-
-impl From<UserRegs> for Registers {
-    fn from(UserRegs { ip, sp, fp, .. }: UserRegs) -> Self {
-        Self { ip, sp, fp }
+    fn from(Registers { ip, sp, fp, lr }: Registers) -> Self {
+        Self { ip, sp, fp, lr }
     }
 }
 
 /// The unwind sections of one file.
 pub struct Cfi {
+    processor: &'static Processor,
     eh_frame: Section,
     eh_frame_hdr: Option<Section>,
     bases: BaseAddresses,
@@ -74,8 +73,8 @@ pub struct Cfi {
 pub type Context = UnwindContext<usize>;
 
 impl Cfi {
-    /// Reads the tables of `elf`; `None` if it has none.
-    pub fn of(elf: &ElfFile) -> Option<Self> {
+    /// Reads the tables of `elf`, which has code for `processor`; `None` if it has none.
+    pub fn of(elf: &ElfFile, processor: &'static Processor) -> Option<Self> {
         let eh_frame = elf.section(".eh_frame").filter(|section| !section.bytes.is_empty())?;
         let mut bases = BaseAddresses::default().set_eh_frame(eh_frame.svma.start);
         let eh_frame_hdr = elf.section(".eh_frame_hdr");
@@ -89,6 +88,7 @@ impl Cfi {
             bases = bases.set_got(got.start);
         }
         let mut cfi = Self {
+            processor,
             eh_frame,
             eh_frame_hdr,
             bases,
@@ -108,6 +108,7 @@ impl Cfi {
     fn eh_frame(&self) -> EhFrame<Slice<'_>> {
         let mut eh_frame = EhFrame::new(&self.eh_frame.bytes, LittleEndian);
         eh_frame.set_address_size(8);
+        eh_frame.set_vendor(self.processor.vendor);
         eh_frame
     }
 
@@ -170,9 +171,10 @@ impl Cfi {
         }
         let row = fde.unwind_info_for_address(&self.eh_frame(), &self.bases, context, svma);
         let Ok(row) = row else { return Rule::Unsupported };
-        match row.register(arch::RA) {
-            None | Some(RegisterRule::Undefined) => Rule::Outermost,
-            Some(RegisterRule::Offset(-8)) if is_ordinary(row) => Rule::Ordinary,
+        match row.register(self.processor.ra) {
+            Some(RegisterRule::Undefined) => Rule::Outermost,
+            None if !self.processor.has_link_register => Rule::Outermost,
+            _ if (self.processor.is_ordinary)(row) => Rule::Ordinary,
             _ => Rule::Special,
         }
     }
@@ -194,10 +196,17 @@ impl Cfi {
         let Ok(row) = fde.unwind_info_for_address(&eh_frame, &self.bases, context, svma) else {
             return Ok(None);
         };
+        let processor = self.processor;
+        let sp = if processor.has_link_register && registers.lr == SP_UNKNOWN {
+            None
+        } else {
+            Some(registers.sp)
+        };
+        let own_return = processor.own_return(&registers);
         let mut get = |register| match register {
-            arch::RA => Some(registers.ip),
-            arch::SP => Some(registers.sp),
-            arch::FP => Some(registers.fp),
+            _ if register == processor.ra => own_return,
+            _ if register == processor.sp => sp,
+            _ if register == processor.fp => Some(registers.fp),
             other => find(other),
         };
         let mut machine = Machine {
@@ -206,20 +215,26 @@ impl Cfi {
             read,
             get: &mut get,
         };
-        let cfa = match row.cfa() {
-            CfaRule::RegisterAndOffset { register, offset } => {
+        let cfa = match (row.cfa(), row.register(processor.fp)) {
+            // The frame pointer points to where the function saved its caller's.
+            (CfaRule::RegisterAndOffset { register, .. }, Some(RegisterRule::Offset(saved)))
+                if *register == processor.sp && sp.is_none() =>
+            {
+                saved.checked_neg().and_then(|up| registers.fp.checked_add_signed(up))
+            }
+            (CfaRule::RegisterAndOffset { register, offset }, _) => {
                 (machine.get)(*register).and_then(|value| value.checked_add_signed(*offset))
             }
-            CfaRule::Expression(expression) => machine.evaluate(expression, None)?,
+            (CfaRule::Expression(expression), _) => machine.evaluate(expression, None)?,
         };
         let Some(cfa) = cfa else { return Ok(None) };
-        let Some(ip) = machine.register(row.register(arch::RA).as_ref(), cfa, registers.ip)? else {
+        let Some(ip) = machine.register(row.register(processor.ra).as_ref(), cfa, own_return)? else {
             return Ok(None);
         };
         let fp = machine
-            .register(row.register(arch::FP).as_ref(), cfa, registers.fp)?
+            .register(row.register(processor.fp).as_ref(), cfa, Some(registers.fp))?
             .unwrap_or(registers.fp);
-        Ok(Some(Registers { ip, sp: cfa, fp }))
+        Ok(Some(Registers { ip, sp: cfa, fp, lr: 0 }))
     }
 
     /// The offset from its CFA at which the function at `svma` saved `register`.
@@ -247,24 +262,6 @@ pub enum Saved {
     Unknown,
 }
 
-/// Whether framehop follows this rule exactly, without evaluating an expression.
-fn is_ordinary(row: &Row) -> bool {
-    let CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else {
-        return false;
-    };
-    let fp = match row.register(arch::FP) {
-        None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => None,
-        Some(RegisterRule::Offset(at)) => Some(at),
-        _ => return false,
-    };
-    let fits = |offset: i64| offset % 8 == 0 && i16::try_from(offset / 8).is_ok();
-    match register {
-        arch::SP => offset > 0 && fits(offset) && fp.is_none_or(|at| fits(offset.saturating_add(at))),
-        arch::FP => offset == 16 && fp == Some(-16),
-        _ => false,
-    }
-}
-
 /// Evaluates rules with memory and registers.
 struct Machine<'m, 'b, E> {
     eh_frame: &'m EhFrame<Slice<'b>>,
@@ -275,9 +272,9 @@ struct Machine<'m, 'b, E> {
 
 impl<E> Machine<'_, '_, E> {
     /// Returns the caller's value of a register.
-    fn register(&mut self, rule: Option<&RegisterRule<usize>>, cfa: u64, own: u64) -> Result<Option<u64>, E> {
+    fn register(&mut self, rule: Option<&RegisterRule<usize>>, cfa: u64, own: Option<u64>) -> Result<Option<u64>, E> {
         Ok(match rule {
-            None | Some(RegisterRule::SameValue) => Some(own),
+            None | Some(RegisterRule::SameValue) => own,
             Some(RegisterRule::Offset(offset)) => match cfa.checked_add_signed(*offset) {
                 Some(address) => Some((self.read)(address)?),
                 None => None,

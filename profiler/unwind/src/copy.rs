@@ -2,7 +2,6 @@
 
 use profiler_common::stack::FLAG_STACK_CUT;
 
-use crate::arch::RED_ZONE;
 use base::event::Stacks;
 
 /// Why a word is not in the copy.
@@ -21,12 +20,14 @@ pub struct StackCopy<'s> {
     bytes: &'s [u8],
     /// Upper bound of the addresses of the same stack.
     top: u64,
+    /// Bytes below the stack pointer that belong to it.
+    red_zone: u64,
 }
 
 impl<'s> StackCopy<'s> {
     /// The copy in `stacks`. `stack_top` is the end of the mapping of the stack pointer, if it is
-    /// known.
-    pub fn new(stacks: &'s Stacks<'_>, stack_top: Option<u64>) -> Self {
+    /// known; `red_zone` is the processor's.
+    pub fn new(stacks: &'s Stacks<'_>, stack_top: Option<u64>, red_zone: u64) -> Self {
         let start = stacks.regs.sp;
         let end = start.saturating_add(stacks.copy.len() as u64);
         let cut = stacks.flags & FLAG_STACK_CUT != 0;
@@ -35,6 +36,7 @@ impl<'s> StackCopy<'s> {
         Self {
             start,
             bytes: &stacks.copy,
+            red_zone,
             top: stack_top.unwrap_or(beyond).max(if cut { beyond } else { end }),
         }
     }
@@ -48,7 +50,9 @@ impl<'s> StackCopy<'s> {
             .and_then(|rest| rest.first_chunk::<8>());
         match word {
             Some(word) => Ok(u64::from_le_bytes(*word)),
-            None if address >= self.start.saturating_sub(RED_ZONE) && address < self.top => Err(Missing::NotCopied),
+            None if address >= self.start.saturating_sub(self.red_zone) && address < self.top => {
+                Err(Missing::NotCopied)
+            }
             None => Err(Missing::Elsewhere),
         }
     }
@@ -69,7 +73,7 @@ mod tests {
             copy: (&[7_u8; 16]).into(),
             ..Stacks::default()
         };
-        let copy = StackCopy::new(&stacks, Some(0x2000));
+        let copy = StackCopy::new(&stacks, Some(0x2000), 128);
         assert_eq!(copy.read(0x1008), Ok(0x0707_0707_0707_0707));
         for on_the_stack in [0x1009, 0x1ff8, 0xfff, 0xf80] {
             assert_eq!(copy.read(on_the_stack), Err(Missing::NotCopied), "{on_the_stack:x}");

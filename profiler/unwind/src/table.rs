@@ -5,6 +5,7 @@
 //! are laid out (`rows`), and the code without unwind information (`functions`: gaps, entry code;
 //! `stubs`).
 
+mod code;
 mod entries;
 mod evaluate;
 mod functions;
@@ -12,7 +13,7 @@ mod input;
 pub mod last_calls;
 mod rows;
 mod rules;
-mod stubs;
+pub(crate) mod stubs;
 #[cfg(test)]
 mod tests;
 

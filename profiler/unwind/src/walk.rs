@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use profiler_common::call::step_by_guess;
 use profiler_common::stack::INTERRUPTED;
 use profiler_common::stack::{FLAG_CALLER, FLAG_CHECK, FLAG_STACK_UNREADABLE, FLAG_USER_REGS};
+use profiler_common::unwind::SP_UNKNOWN;
 use rustc_hash::FxHashMap;
 
 use super::TruncationReason;
@@ -13,7 +14,7 @@ use super::arch;
 use super::binary::{Binary, BinaryId, Content, Modules};
 use super::cfi::{Context, Registers, Rule};
 use super::copy::StackCopy;
-use super::steps::{Trail, WalkStep, by_frame_pointer, by_signal_frame};
+use super::steps::{Trail, WalkStep, by_frame_pointer, by_row, by_signal_frame};
 use super::walked::Walked;
 use base::addr::{Avma, FileOffset, Svma};
 use base::event::Stacks;
@@ -92,8 +93,8 @@ impl<'b> Walker<'b> {
     /// Creates a walker with an empty cache.
     pub fn new(modules: Modules<'b>) -> Self {
         Self {
+            caches: (0..CACHES).map(|_| modules.hop.cache()).collect(),
             modules,
-            caches: (0..CACHES).map(|_| arch::Cache::new()).collect(),
             rules: FxHashMap::default(),
             context: Context::new(),
         }
@@ -152,18 +153,17 @@ impl<'b> Walker<'b> {
             };
         }
         let mut resumed = !frames.is_empty();
-        let mut registers = Registers {
-            ip: stacks.regs.ip,
-            sp: stacks.regs.sp,
-            fp: stacks.regs.fp,
-        };
+        let processor = self.modules.processor;
+        let mut registers = processor.registers_of(&stacks.regs);
         let top = mapped.region(registers.sp).map(|region| region.end.0);
-        let copy = StackCopy::new(stacks, top);
+        let copy = StackCopy::new(stacks, top, processor.red_zone);
         let mut trail = Trail {
             copy,
             passed: Vec::new(),
             doubt: None,
             chained: false,
+            processor,
+            mask: processor.address_mask(mapped.tasks.highest(mapped.process)),
         };
         let captured = !stacks.copy.is_empty() && stacks.flags & FLAG_STACK_UNREADABLE == 0;
         let mut is_call = stacks.flags & FLAG_CALLER != 0;
@@ -282,9 +282,10 @@ impl<'b> Walker<'b> {
         match self.rule(id, lookup) {
             Rule::Outermost => WalkStep::Outermost,
             Rule::Signal => by_signal_frame(trail, registers),
-            Rule::Ordinary => self.by_framehop(trail, id, svma, registers, is_call),
-            Rule::Special => self.by_tables(trail, id, lookup, registers),
+            Rule::Ordinary if registers.lr != SP_UNKNOWN => self.by_framehop(trail, id, svma, registers, is_call),
+            Rule::Ordinary | Rule::Special => self.by_tables(trail, id, lookup, registers),
             Rule::Unsupported => by_frame_pointer(trail, registers, Some(TruncationReason::UnsupportedRule)),
+            Rule::None if let Some(row) = self.modules.binary(id).stub(lookup) => by_row(trail, row, registers),
             Rule::None if self.modules.binary(id).is_last_call(lookup) => WalkStep::Outermost,
             Rule::None if self.modules.binary(id).cfi.is_none() && trail.chained && registers.fp == 0 => {
                 // A file without tables was compiled with frame pointers, and their chain ends
@@ -309,7 +310,7 @@ impl<'b> Walker<'b> {
     ) -> Option<WalkStep> {
         let (copy, this) = (trail.copy, RefCell::new(self));
         let read = |at| copy.read(at).ok().or_else(|| this.borrow_mut().code(mapped, at));
-        let (caller, _) = step_by_guess(arch::ARCH, &registers.into(), leaf, read).ok()?;
+        let (caller, _) = step_by_guess(trail.machine(), &registers.into(), leaf, read).ok()?;
         let (_, executable) = this.into_inner().place(mapped, caller.ip, true);
         if !executable {
             return None;
@@ -318,7 +319,7 @@ impl<'b> Walker<'b> {
         trail.chained |= !leaf || caller.fp != registers.fp;
         trail.passed.clear();
         Some(WalkStep::To {
-            registers: caller.into(),
+            registers: trail.processor.registers_of(&caller),
             is_call: true,
         })
     }

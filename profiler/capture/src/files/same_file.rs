@@ -60,7 +60,7 @@ fn as_maps_show(file: &File) -> io::Result<Option<FileId>> {
 
 /// The file in the form that `PERF_RECORD_MMAP2` shows.
 fn as_records_show(file: &File) -> io::Result<Option<FileId>> {
-    let mut ring = Ring::new(perf::open_own_mappings()?, 4)?;
+    let mut ring = Ring::new(perf::open_own_mappings()?, 16 << 10)?;
     perf::enable(ring.as_fd())?;
     let mapped = Unreadable::map(file)?;
     perf::disable(ring.as_fd())?;

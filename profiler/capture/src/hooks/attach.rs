@@ -26,10 +26,10 @@ const TRACEPOINTS: [(&str, &str); 5] = [
 ];
 /// Without these it is unknown which threads are recorded.
 const ESSENTIAL: [&str; 3] = ["task_newtask", "sched_process_exec", "sched_process_exit"];
-/// Pages of each CPU's ring of mapping records: 512 KiB hold about 3,000.
-const MAPPING_PAGES: usize = 128;
-/// Pages of a sampling event's ring: records of throttling are few.
-const SAMPLING_PAGES: usize = 1;
+/// Bytes of each CPU's ring of mapping records, which hold about 3,000.
+const MAPPING_BYTES: usize = 512 << 10;
+/// Bytes of a sampling event's ring: records of throttling are few.
+const SAMPLING_BYTES: usize = 4096;
 
 /// Everything that is attached. Dropping it detaches.
 pub struct Hooks {
@@ -123,7 +123,7 @@ fn watch_mappings(cpus: &[u32]) -> (Vec<(u32, Ring)>, io::Result<()>) {
 }
 
 fn watch_mappings_on(cpu: u32) -> io::Result<Ring> {
-    let ring = Ring::new(perf::open_mappings(cpu)?, MAPPING_PAGES)?;
+    let ring = Ring::new(perf::open_mappings(cpu)?, MAPPING_BYTES)?;
     perf::enable(ring.as_fd())?;
     Ok(ring)
 }
@@ -162,7 +162,7 @@ fn load_sampling(ebpf: &mut Ebpf) -> Result<(), ProgramError> {
 fn open_sampling(ebpf: &Ebpf, clock: Clock, cpus: &[u32], hz: u32) -> io::Result<Vec<(u32, Ring)>> {
     let program = program_of(ebpf, "sample")?;
     let rings = cpus.iter().map(|&cpu| {
-        let ring = Ring::new(perf::open_sampling(clock, cpu, hz)?, SAMPLING_PAGES)?;
+        let ring = Ring::new(perf::open_sampling(clock, cpu, hz)?, SAMPLING_BYTES)?;
         perf::set_program(ring.as_fd(), program)?;
         Ok((cpu, ring))
     });

@@ -125,7 +125,7 @@ mod tests {
             println!("skipped: needs root");
             return;
         };
-        let ring = Ring::new(event, 1).unwrap();
+        let ring = Ring::new(event, 4096).unwrap();
         perf::enable(ring.as_fd()).unwrap();
         let time = || perf::time_enabled(ring.as_fd()).unwrap();
         let pause = || std::thread::sleep(Duration::from_millis(5));

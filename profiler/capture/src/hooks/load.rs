@@ -124,6 +124,8 @@ pub fn walker_refused(types: &Btf) -> Option<String> {
 
 /// Creates the maps. Programs are loaded one by one as they are attached: a refused one leaves the others usable.
 pub fn load(config: &Config, sizes: Sizes, types: &Btf) -> anyhow::Result<Ebpf> {
+    let mut config = *config;
+    arch::configure(&mut config);
     let mut object = object()?.into_owned();
     preempt::complete(&mut object, preempt::functions(types, machine::kernel_version()));
     let ebpf = EbpfLoader::new()

@@ -231,11 +231,11 @@ pub struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Maps a ring of `pages` (a power of two) pages for records.
-    pub fn new(event: OwnedFd, pages: usize) -> io::Result<Self> {
+    /// Maps a ring of `bytes` (a power of two) for records, or of a page if that is more.
+    pub fn new(event: OwnedFd, bytes: usize) -> io::Result<Self> {
         let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)?.map_or(4096, i64::unsigned_abs);
         let page = usize::try_from(page).map_err(io::Error::other)?;
-        let size = pages * page;
+        let size = bytes.max(page);
         let length = NonZeroUsize::new(size + page).ok_or(io::ErrorKind::InvalidInput)?;
         // SAFETY: a new mapping at an address that the kernel chooses.
         let memory = unsafe {
@@ -331,7 +331,10 @@ mod tests {
     #[test]
     fn reports_our_own_mappings() {
         let cpus = aya::util::online_cpus().unwrap();
-        let rings: io::Result<Vec<Ring>> = cpus.iter().map(|&cpu| Ring::new(open_mappings(cpu)?, 16)).collect();
+        let rings: io::Result<Vec<Ring>> = cpus
+            .iter()
+            .map(|&cpu| Ring::new(open_mappings(cpu)?, 16 << 12))
+            .collect();
         let Ok(mut rings) = rings else {
             println!("skipped: needs root");
             return;

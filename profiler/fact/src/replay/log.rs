@@ -5,6 +5,7 @@ use std::io::{Read, Seek};
 
 use anyhow::Context as _;
 use profiler_common::Loss;
+use profiler_common::unwind::Arch;
 use rustc_hash::FxHashMap;
 
 use crate::replay::events::{Findings, Preamble, Replay};
@@ -166,7 +167,7 @@ impl<R: Read + Seek> FactSource for LogSource<'_, R> {
         if self.reader.header().is_none() {
             notes.push("the log's header is damaged: the recorded command and machine are unknown".to_owned());
         }
-        let mut modules = Modules::new(self.binaries);
+        let mut modules = Modules::new(self.binaries, arch_of(&tables.recording.arch));
         let preamble = self
             .preamble(&mut modules, &mut notes)
             .context("cannot read the event log")?;
@@ -234,6 +235,11 @@ fn named(losses: FxHashMap<u32, u64>) -> Vec<(String, u64)> {
         .into_iter()
         .map(|(number, count)| (name(number), count))
         .collect()
+}
+
+/// The processor of a recording, by the name that `uname -m` has for it.
+fn arch_of(name: &str) -> Arch {
+    if name == "aarch64" { Arch::Aarch64 } else { Arch::X86_64 }
 }
 
 fn recording_of(header: &Header) -> Recording {

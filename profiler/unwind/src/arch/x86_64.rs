@@ -1,41 +1,63 @@
-//! x86-64: framehop's unwinder, the registers of rules, and the layout of stacks.
+//! x86-64: framehop's registers, the registers of rules, and the layout of stacks.
 
-use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
-use gimli::{Register, X86_64};
+use framehop::x86_64::UnwindRegsX86_64;
+use gimli::{CfaRule, RegisterRule, Vendor, X86_64};
 use profiler_common::unwind::Arch;
 
-use super::SignalFrame;
+use super::{Processor, SignalFrame};
+use crate::cfi::{Registers, Row};
 
-/// The processor, for steps along rows.
-pub const ARCH: Arch = Arch::X86_64;
-/// The processor of files that can be unwound.
-pub const ELF: symbols::elf::Arch = symbols::elf::Arch::X86_64;
-
-/// The return address, stack pointer and frame pointer in rules.
-pub const RA: Register = X86_64::RA;
-/// See [`RA`].
-pub const SP: Register = X86_64::RSP;
-/// See [`RA`].
-pub const FP: Register = X86_64::RBP;
-
-/// Size of the area below the stack pointer that belongs to a function (System V ABI).
-pub const RED_ZONE: u64 = 128;
-
-/// Of arch/x86/kernel/signal.c, `struct rt_sigframe`.
-pub const SIGNAL_FRAME: SignalFrame = SignalFrame {
-    ip: 168,
-    sp: 160,
-    fp: 120,
+/// See [`Processor`].
+pub const PROCESSOR: Processor = Processor {
+    arch: Arch::X86_64,
+    elf: symbols::elf::Arch::X86_64,
+    vendor: Vendor::Default,
+    ra: X86_64::RA,
+    sp: X86_64::RSP,
+    fp: X86_64::RBP,
+    has_link_register: false,
+    lr_after_frame_pointer: 0,
+    is_ordinary,
+    page: 4096,
+    red_zone: 128, // System V ABI
+    // Of arch/x86/kernel/signal.c, `struct rt_sigframe`.
+    signal_frame: SignalFrame {
+        ip: 168,
+        sp: 160,
+        fp: 120,
+        lr: None,
+    },
 };
 
-/// Follows ordinary rules.
-pub type Unwinder<D> = UnwinderX86_64<D>;
-/// Rules that the unwinder has found.
-pub type Cache = CacheX86_64;
-/// The registers that the unwinder steps with.
-type FrameRegisters = UnwindRegsX86_64;
-
 /// The registers of a frame whose code is at `address` of framehop's address space.
-pub fn frame_registers(address: u64, sp: u64, fp: u64) -> FrameRegisters {
-    UnwindRegsX86_64::new(address, sp, fp)
+pub fn registers(address: u64, registers: Registers) -> UnwindRegsX86_64 {
+    UnwindRegsX86_64::new(address, registers.sp, registers.fp)
+}
+
+/// The caller's registers.
+pub fn from(ip: u64, registers: &UnwindRegsX86_64) -> Registers {
+    Registers {
+        ip,
+        sp: registers.sp(),
+        fp: registers.bp(),
+        lr: 0,
+    }
+}
+
+fn is_ordinary(row: &Row) -> bool {
+    let CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else {
+        return false;
+    };
+    let fp = match row.register(X86_64::RBP) {
+        None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => None,
+        Some(RegisterRule::Offset(at)) => Some(at),
+        _ => return false,
+    };
+    let fits = |offset: i64| offset % 8 == 0 && i16::try_from(offset / 8).is_ok();
+    row.register(X86_64::RA) == Some(RegisterRule::Offset(-8))
+        && match register {
+            X86_64::RSP => offset > 0 && fits(offset) && fp.is_none_or(|at| fits(offset.saturating_add(at))),
+            X86_64::RBP => offset == 16 && fp == Some(-16),
+            _ => false,
+        }
 }

@@ -104,15 +104,19 @@ fn list<'b, S: UnwindSection<Slice<'b>>>(
     })
 }
 
-/// Adds the sections of stubs that contain no function.
+/// Adds the stubs that contain no function.
 pub(super) fn add_stubs(stubs: &[Stubs], found: &mut Vec<Function>) {
+    let is_only = found.is_empty();
     for (offset, stubs) in stubs.iter().enumerate() {
-        add(&stubs.svma, Source::Stubs, offset, found);
+        if !is_only || stubs.alone {
+            add(&stubs.svma, Source::Stubs, offset, found);
+        }
     }
 }
 
 /// Adds the calls without unwind information.
 pub(super) fn add_last_calls(calls: &[Range<u64>], found: &mut Vec<Function>) {
+    let calls = if found.is_empty() { &[] } else { calls };
     for call in calls {
         add(call, Source::LastCall, 0, found);
     }
@@ -122,7 +126,7 @@ fn add(range: &Range<u64>, source: Source, offset: usize, found: &mut Vec<Functi
     let Range { start, end } = *range;
     let behind = found.partition_point(|function| function.start < end);
     let is_free = behind.checked_sub(1).is_none_or(|before| found[before].end <= start);
-    if is_free && !found.is_empty() && start < end {
+    if is_free && start < end {
         found.insert(
             behind,
             Function {

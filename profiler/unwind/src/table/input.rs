@@ -122,7 +122,7 @@ impl Input {
             number(address.unwrap_or(0));
         }
         number(stubs.len() as u64);
-        for Stubs { svma, rows } in stubs {
+        for Stubs { svma, rows, alone: _ } in stubs {
             [svma.start, svma.end, rows.len() as u64]
                 .into_iter()
                 .for_each(&mut number);
@@ -130,6 +130,10 @@ impl Input {
                 number(*at);
                 number(row.as_bytes().iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
             }
+        }
+        let has_others = !stubs.iter().any(|stubs| stubs.alone);
+        if !has_others {
+            number(u64::MAX);
         }
         number(eh_frame.len() as u64);
         number(debug_frame.len() as u64);

@@ -10,6 +10,8 @@ use std::ops::Range;
 use profiler_common::unwind::{Arch, BX_SAME, Cfa, Fp, RA_IN_LINK_REGISTER, Row};
 use symbols::elf::ElfFile;
 
+use super::code;
+
 /// Sections in which linkers put stubs.
 const SECTIONS: [&str; 4] = [".plt", ".plt.sec", ".plt.got", ".iplt"];
 /// `endbr64`
@@ -26,16 +28,31 @@ const BTI_C: u32 = 0xd503_245f;
 const ADRP_X16: u32 = 0x9000_0010;
 const ADRP_MASK: u32 = 0x9f00_001f;
 
-/// A section of stubs.
-pub(super) struct Stubs {
+/// Code without unwind information: a section of stubs, or a function of a vdso.
+pub(crate) struct Stubs {
     /// Its stated addresses.
     pub(super) svma: Range<u64>,
     /// The offsets from which on rules apply.
     pub(super) rows: Vec<(u64, Row)>,
+    /// A file may have no other unwind information. Where only the stubs are known, frame pointers are followed instead.
+    pub(super) alone: bool,
 }
 
-/// The sections of `elf` with recognized stubs.
-pub(super) fn find(elf: &ElfFile, arch: Arch) -> Vec<Stubs> {
+impl Stubs {
+    /// The rules at an address.
+    pub(crate) fn row(&self, svma: u64) -> Option<Row> {
+        if !self.svma.contains(&svma) {
+            return None;
+        }
+        let behind = self
+            .rows
+            .partition_point(|(at, _)| self.svma.start.saturating_add(*at) <= svma);
+        self.rows[..behind].last().map(|(_, row)| *row)
+    }
+}
+
+/// The sections of `elf` with recognized stubs, and the functions of a vdso.
+pub(crate) fn find(elf: &ElfFile, arch: Arch) -> Vec<Stubs> {
     let stubs = SECTIONS.iter().filter_map(|name| {
         let section = elf.section(name)?;
         let rows = match arch {
@@ -45,9 +62,13 @@ pub(super) fn find(elf: &ElfFile, arch: Arch) -> Vec<Stubs> {
             Arch::Aarch64 => of_arm64(&section.bytes)?,
         };
         let svma = section.svma;
-        Some(Stubs { svma, rows })
+        Some(Stubs {
+            svma,
+            rows,
+            alone: false,
+        })
     });
-    stubs.collect()
+    stubs.chain(code::of_vdso(elf, arch)).collect()
 }
 
 fn of_x86_64(code: &[u8]) -> Option<Vec<(u64, Row)>> {

@@ -10,6 +10,7 @@ use profiler_common::stack::UserRegs;
 use profiler_common::unwind::{Arch, By, Cfa, Row, WalkEnd, step};
 use symbols::elf::ElfFile;
 
+use super::super::arch;
 use super::super::cfi::{Cfi, Context, Registers, Rule, Saved};
 use super::functions::is_padding;
 use super::{Table, compile};
@@ -73,6 +74,7 @@ fn check(cfi: &Cfi, context: &mut Context, svma: u64, row: Row, count: &mut Coun
             ip: svma,
             sp: SP,
             fp: FP,
+            lr: 0,
         },
         &mut |at| Ok(word_at(at)),
         &mut |register| {
@@ -111,7 +113,7 @@ fn check(cfi: &Cfi, context: &mut Context, svma: u64, row: Row, count: &mut Coun
 
 /// Checks every `every`th row: at its first and its last byte, and around them.
 fn check_file(elf: &ElfFile, table: &Table, every: usize) -> Count {
-    let cfi = Cfi::of(elf).unwrap();
+    let cfi = Cfi::of(elf, arch::of(Arch::X86_64)).unwrap();
     let mut context = Context::new();
     let mut count = Count::default();
     let addresses: Vec<u64> = table.rows_by_address().map(|(svma, _)| svma).collect();

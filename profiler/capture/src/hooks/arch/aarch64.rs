@@ -3,12 +3,13 @@
 use aya::{Btf as Types, Ebpf};
 use base::event::HookStatus;
 use libc::c_long;
-use profiler_common::config::CallSet;
-use profiler_common::unwind::Arch;
+use profiler_common::config::{CallSet, Config};
+use profiler_common::unwind::{Arch, address_mask};
 
 use super::mark;
 use crate::hooks::btf::Btf;
 use crate::hooks::hook::{self, hook};
+use crate::proc::page_cache;
 
 /// The object that scripts/build-ebpf built from profiler-ebpf/.
 pub static OBJECT: Option<&[u8]> = Some(aya::include_bytes_aligned!("../../../ebpf/ngmi-aarch64.o"));
@@ -29,6 +30,24 @@ pub fn exceptions(ebpf: &mut Ebpf, types: &Types, remedy: &str) -> Vec<HookStatu
         hook("fault", &format!("fentry {ABORT}"), result),
         remedy,
     )]
+}
+
+/// Writes the machine's properties that the programs need: the size of pages, and the bits of addresses.
+pub fn configure(config: &mut Config) {
+    config.page_shift = page_cache::page_size().trailing_zeros();
+    // The kernel puts stacks at the upper end of an address space.
+    if let Some(highest) = highest_mapping() {
+        config.address_mask = address_mask(highest);
+    }
+}
+
+/// The last address of this process's highest mapping.
+fn highest_mapping() -> Option<u64> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let ends = maps.lines().filter_map(|line| line.split([' ', '-']).nth(1));
+    ends.filter_map(|end| u64::from_str_radix(end, 16).ok())
+        .max()
+        .map(|end| end.saturating_sub(1))
 }
 
 /// Where the count of nested interrupts of the current CPU is: in its current task, at this offset.

@@ -2,7 +2,7 @@
 
 use aya::{Btf as Types, Ebpf};
 use base::event::HookStatus;
-use profiler_common::config::CallSet;
+use profiler_common::config::{CallSet, Config};
 use profiler_common::unwind::Arch;
 
 use crate::hooks::btf::Btf;
@@ -15,6 +15,8 @@ pub const EXCEPTIONS: [&str; 0] = [];
 pub fn exceptions(_: &mut Ebpf, _: &Types, _: &str) -> Vec<HookStatus> {
     Vec::new()
 }
+
+pub fn configure(_: &mut Config) {}
 
 pub fn preempt_count(_: &Btf) -> Option<(u64, u64)> {
     None

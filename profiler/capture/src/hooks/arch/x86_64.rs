@@ -3,7 +3,7 @@
 use aya::{Btf as Types, Ebpf};
 use base::event::HookStatus;
 use libc::c_long;
-use profiler_common::config::CallSet;
+use profiler_common::config::{CallSet, Config};
 use profiler_common::unwind::Arch;
 use syscalls::{x86, x86_64};
 
@@ -23,6 +23,9 @@ pub const EXCEPTIONS: [&str; 2] = ["page_fault_user", "page_fault_kernel"];
 pub fn exceptions(ebpf: &mut Ebpf, types: &Types, remedy: &str) -> Vec<HookStatus> {
     hook::attach_tracepoints(ebpf, types, ("fault", &EXCEPTIONS), remedy)
 }
+
+/// Writes the machine's properties that the programs need: none.
+pub fn configure(_: &mut Config) {}
 
 /// Where each CPU's count of nested interrupts is: the array of the CPUs' offsets, and the count's place above such
 /// an offset. It is a separate variable, except in 6.2 to 6.14, where it is in `pcpu_hot`
