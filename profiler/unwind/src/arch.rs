@@ -7,13 +7,11 @@
 mod aarch64;
 mod x86_64;
 
-use framehop::aarch64::{CacheAarch64, UnwinderAarch64};
-use framehop::x86_64::{CacheX86_64, UnwinderX86_64};
-use framehop::{Error, FrameAddress, Module, Unwinder as _};
+pub use x86_64::{Cache, Unwinder, caller};
+
 use gimli::{Register, Vendor};
 use profiler_common::stack::UserRegs;
 use profiler_common::unwind::{ARM64_ADDRESS, Arch, SP_UNKNOWN, address_mask};
-use symbols::elf::ElfBytes;
 
 use crate::cfi::{Registers, Row};
 
@@ -35,7 +33,7 @@ pub struct Processor {
     pub has_link_register: bool,
     /// [`Registers::lr`] after a step by the frame pointer.
     pub lr_after_frame_pointer: u64,
-    /// Whether framehop follows a rule exactly, without evaluating an expression.
+    /// Whether framehop follows a rule exactly ([`caller`]).
     pub is_ordinary: fn(&Row) -> bool,
     /// The largest size of a page. The kernel maps whole pages, so a mapping covers slightly more than its segment; segments are
     /// aligned to this.
@@ -87,71 +85,5 @@ pub fn of(arch: Arch) -> &'static Processor {
     match arch {
         Arch::X86_64 => &x86_64::PROCESSOR,
         Arch::Aarch64 => &aarch64::PROCESSOR,
-    }
-}
-
-/// framehop's unwinder, which follows ordinary rules.
-pub enum Unwinder {
-    X86_64(UnwinderX86_64<ElfBytes>),
-    Aarch64(UnwinderAarch64<ElfBytes>),
-}
-
-/// Rules that the unwinder has found.
-pub enum Cache {
-    X86_64(CacheX86_64),
-    Aarch64(CacheAarch64),
-}
-
-impl Unwinder {
-    /// Creates an unwinder without modules.
-    pub fn new(arch: Arch) -> Self {
-        match arch {
-            Arch::X86_64 => Self::X86_64(UnwinderX86_64::new()),
-            Arch::Aarch64 => Self::Aarch64(UnwinderAarch64::new()),
-        }
-    }
-
-    /// An empty cache for this unwinder.
-    pub fn cache(&self) -> Cache {
-        match self {
-            Self::X86_64(_) => Cache::X86_64(CacheX86_64::new()),
-            Self::Aarch64(_) => Cache::Aarch64(CacheAarch64::new()),
-        }
-    }
-
-    /// Adds a module.
-    pub fn add_module(&mut self, module: Module<ElfBytes>) {
-        match self {
-            Self::X86_64(unwinder) => unwinder.add_module(module),
-            Self::Aarch64(unwinder) => unwinder.add_module(module),
-        }
-    }
-
-    /// The registers of the caller of a frame, whose code is at `frame` of framehop's address space, and where the bits of `mask`
-    /// are a code address. `None`: the return address is zero.
-    ///
-    /// # Errors
-    /// The rule can't be followed.
-    pub fn caller(
-        &self,
-        frame: FrameAddress,
-        (registers, mask): (Registers, u64),
-        cache: &mut Cache,
-        read: &mut impl FnMut(u64) -> Result<u64, ()>,
-    ) -> Result<Option<Registers>, Error> {
-        match (self, cache) {
-            (Self::X86_64(unwinder), Cache::X86_64(cache)) => {
-                let mut regs = x86_64::registers(frame.address(), registers);
-                let ip = unwinder.unwind_frame(frame, &mut regs, cache, read)?;
-                Ok(ip.map(|ip| x86_64::from(ip, &regs)))
-            }
-            (Self::Aarch64(unwinder), Cache::Aarch64(cache)) => {
-                let mut regs = aarch64::registers(registers, mask);
-                let ip = unwinder.unwind_frame(frame, &mut regs, cache, read)?;
-                Ok(ip.map(|ip| aarch64::from(ip, &regs)))
-            }
-            // A cache comes from `cache`.
-            _ => Ok(None),
-        }
     }
 }

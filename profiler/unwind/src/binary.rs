@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use framehop::{Module as HopModule, ModuleSectionInfo};
+use framehop::{Module as HopModule, ModuleSectionInfo, Unwinder as _};
 use profiler_common::call::is_call;
 use profiler_common::unwind::{Arch, Row};
 use rustc_hash::FxHashMap;
@@ -150,7 +150,7 @@ impl<'b> Modules<'b> {
             known: Vec::new(),
             opened: Vec::new(),
             noted: FxHashMap::default(),
-            hop: arch::Unwinder::new(arch),
+            hop: arch::Unwinder::new(),
             processor: arch::of(arch),
         }
     }

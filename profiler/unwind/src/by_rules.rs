@@ -4,6 +4,7 @@
 use framehop::FrameAddress;
 
 use super::TruncationReason;
+use super::arch;
 use super::binary::BinaryId;
 use super::cfi::{Context, Registers, Saved};
 use super::copy::Missing;
@@ -32,14 +33,13 @@ impl Walker<'_> {
         };
         let cache = &mut self.caches[usize::try_from((address >> 3) % CACHES).unwrap_or(0)];
         let mut missing = None;
-        let (mut zero, mask) = (false, trail.mask);
+        let mut zero = false;
         let mut read = |at| {
             let word = trail.copy.read(at).map_err(|why| missing = Some(why))?;
-            zero = word & mask == 0;
+            zero = word == 0;
             Ok(word)
         };
-        let registers = (registers, trail.mask);
-        match self.modules.hop.caller(frame, registers, cache, &mut read) {
+        match arch::caller(&self.modules.hop, (frame, registers), cache, &mut read) {
             Ok(Some(registers)) => {
                 let lookup = Svma(svma.0.wrapping_sub(u64::from(is_call)));
                 trail.passed.push((id, lookup, registers.sp));

@@ -6,7 +6,6 @@ use std::cell::RefCell;
 use profiler_common::call::step_by_guess;
 use profiler_common::stack::INTERRUPTED;
 use profiler_common::stack::{FLAG_CALLER, FLAG_CHECK, FLAG_STACK_UNREADABLE, FLAG_USER_REGS};
-use profiler_common::unwind::SP_UNKNOWN;
 use rustc_hash::FxHashMap;
 
 use super::TruncationReason;
@@ -93,7 +92,7 @@ impl<'b> Walker<'b> {
     /// Creates a walker with an empty cache.
     pub fn new(modules: Modules<'b>) -> Self {
         Self {
-            caches: (0..CACHES).map(|_| modules.hop.cache()).collect(),
+            caches: (0..CACHES).map(|_| arch::Cache::new()).collect(),
             modules,
             rules: FxHashMap::default(),
             context: Context::new(),
@@ -282,8 +281,8 @@ impl<'b> Walker<'b> {
         match self.rule(id, lookup) {
             Rule::Outermost => WalkStep::Outermost,
             Rule::Signal => by_signal_frame(trail, registers),
-            Rule::Ordinary if registers.lr != SP_UNKNOWN => self.by_framehop(trail, id, svma, registers, is_call),
-            Rule::Ordinary | Rule::Special => self.by_tables(trail, id, lookup, registers),
+            Rule::Ordinary => self.by_framehop(trail, id, svma, registers, is_call),
+            Rule::Special => self.by_tables(trail, id, lookup, registers),
             Rule::Unsupported => by_frame_pointer(trail, registers, Some(TruncationReason::UnsupportedRule)),
             Rule::None if let Some(row) = self.modules.binary(id).stub(lookup) => by_row(trail, row, registers),
             Rule::None if self.modules.binary(id).is_last_call(lookup) => WalkStep::Outermost,

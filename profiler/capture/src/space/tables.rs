@@ -25,6 +25,7 @@ use super::spaces::{Code, Piece, Spaces};
 use crate::hooks::arch::ARCH;
 use crate::hooks::load::Sizes;
 use crate::hooks::losses::Losses;
+use crate::proc::page_cache::page_size;
 use base::event::Segment;
 use base::plural::counted;
 use base::table::TableView;
@@ -288,7 +289,7 @@ impl UnwindTables {
             return vec![CodeRange { unwinding, ..range }];
         };
         let mapped = piece.offset..piece.offset.saturating_add(piece.end.wrapping_sub(start));
-        let parts = parts(&placed.segments, mapped);
+        let parts = parts(&placed.segments, mapped, page_size());
         let start_of = |offset: u64| start.wrapping_add(offset.wrapping_sub(piece.offset));
         let ends = parts.iter().skip(1).map(|(offset, _)| start_of(*offset));
         let ends: Vec<u64> = ends.chain([piece.end]).collect();

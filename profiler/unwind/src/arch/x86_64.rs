@@ -1,8 +1,10 @@
-//! x86-64: framehop's registers, the registers of rules, and the layout of stacks.
+//! x86-64: framehop's unwinder, the registers of rules, and the layout of stacks.
 
-use framehop::x86_64::UnwindRegsX86_64;
+use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
+use framehop::{Error, FrameAddress, Unwinder as _};
 use gimli::{CfaRule, RegisterRule, Vendor, X86_64};
 use profiler_common::unwind::Arch;
+use symbols::elf::ElfBytes;
 
 use super::{Processor, SignalFrame};
 use crate::cfi::{Registers, Row};
@@ -29,19 +31,29 @@ pub const PROCESSOR: Processor = Processor {
     },
 };
 
-/// The registers of a frame whose code is at `address` of framehop's address space.
-pub fn registers(address: u64, registers: Registers) -> UnwindRegsX86_64 {
-    UnwindRegsX86_64::new(address, registers.sp, registers.fp)
-}
+/// Follows ordinary rules.
+pub type Unwinder = UnwinderX86_64<ElfBytes>;
+/// Rules that the unwinder has found.
+pub type Cache = CacheX86_64;
 
-/// The caller's registers.
-pub fn from(ip: u64, registers: &UnwindRegsX86_64) -> Registers {
-    Registers {
+/// The registers of the caller of a frame, whose code is at `frame` of framehop's address space. `None`: the return address is zero.
+///
+/// # Errors
+/// The rule can't be followed.
+pub fn caller(
+    unwinder: &Unwinder,
+    (frame, registers): (FrameAddress, Registers),
+    cache: &mut Cache,
+    read: &mut impl FnMut(u64) -> Result<u64, ()>,
+) -> Result<Option<Registers>, Error> {
+    let mut regs = UnwindRegsX86_64::new(frame.address(), registers.sp, registers.fp);
+    let ip = unwinder.unwind_frame(frame, &mut regs, cache, read)?;
+    Ok(ip.map(|ip| Registers {
         ip,
-        sp: registers.sp(),
-        fp: registers.bp(),
+        sp: regs.sp(),
+        fp: regs.bp(),
         lr: 0,
-    }
+    }))
 }
 
 fn is_ordinary(row: &Row) -> bool {
