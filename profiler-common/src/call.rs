@@ -287,6 +287,11 @@ mod tests {
         }
     }
 
+    /// arm64 instructions.
+    const BLR: u64 = 0xd63f_0100 << 32;
+    const NOP: u64 = 0xd503_201f;
+    const MOV_X29_SP: u64 = 0x9100_03fd;
+
     /// arm64: a leaf at 0x1000, called before 0x2000 and 0x3000.
     #[test]
     fn leaves_of_arm64() {
@@ -300,9 +305,6 @@ mod tests {
             0xd65f_0bff,
             0xd65f_0fff,
         ];
-        const BLR: u64 = 0xd63f_0100 << 32;
-        const NOP: u64 = 0xd503_201f;
-        const MOV_X29_SP: u64 = 0x9100_03fd;
         let caller = |code: u64, lr: u64, fp: u64| {
             let read = move |at| match at {
                 0x1000 => Some(code),
@@ -311,7 +313,7 @@ mod tests {
                 0x7008 | 0x7028 => Some(0x3000),
                 _ => None,
             };
-            let regs = UserRegs { lr, fp, ..REGISTERS };
+            let regs = UserRegs { fp, lr, ..REGISTERS };
             let step = step_by_guess(Arch::Aarch64, &regs, true, read);
             step.map(|(to, _)| (to.ip, to.sp, to.fp))
         };

@@ -236,7 +236,7 @@ pub fn step(
     let (sp, fp) = (registers.sp, registers.fp);
     let is_arm = matches!(arch, Arch::Aarch64);
     let cfa = match row.rules & 15 {
-        1 if is_arm && registers.lr == SP_UNKNOWN => cfa_by_frame_record(row, fp),
+        1 | 11 if is_arm && registers.lr == SP_UNKNOWN => cfa_by_frame_record(row, fp),
         1 => Some(sp.wrapping_add_signed(offset)),
         2 => Some(fp.wrapping_add_signed(offset)),
         3 => read(fp.wrapping_add_signed(offset)),
@@ -249,7 +249,6 @@ pub fn step(
         7 => return by_signal_frame(arch, sp, read),
         8 => return Err(WalkEnd::Complete),
         10 if registers.lr != 0 => bx(registers.lr, &read).map(|bx| bx.wrapping_add_signed(offset)),
-        11 if is_arm && registers.lr == SP_UNKNOWN => cfa_by_frame_record(row, fp),
         11 => Some(sp.wrapping_add(u64::from(row.cfa_offset.cast_unsigned()) * FAR)),
         0 => return Err(WalkEnd::NoRow),
         _ => return Err(WalkEnd::Unsupported),

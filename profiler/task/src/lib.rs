@@ -142,7 +142,7 @@ impl Tasks {
     pub fn highest(&self, process: ProcessId) -> Option<u64> {
         let image = self.images.get(process.index())?;
         let last = |space: &Space| Some(space.regions().last()?.end.0.saturating_sub(1));
-        let tentative = image.tentative.as_ref().and_then(|space| last(space));
+        let tentative = image.tentative.as_ref().and_then(last);
         tentative.max(last(&image.space.borrow()))
     }
 

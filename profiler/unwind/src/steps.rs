@@ -93,7 +93,7 @@ pub fn by_frame_pointer(trail: &mut Trail<'_>, registers: Registers, doubt: Opti
         return WalkStep::Outermost;
     }
     trail.doubt = trail.doubt.or(doubt);
-    if registers.fp < registers.sp || trail.processor.has_link_register && registers.fp % 8 != 0 {
+    if registers.fp < registers.sp || trail.processor.has_link_register && !registers.fp.is_multiple_of(8) {
         return WalkStep::Stuck(TruncationReason::BadChain);
     }
     let back = trail.copy.read(registers.fp.wrapping_add(8));
