@@ -9,11 +9,31 @@ mod x86_64;
 
 pub use x86_64::{Cache, Unwinder, caller};
 
-use gimli::{Register, Vendor};
+use gimli::{Register, UnwindTableRow, Vendor};
 use profiler_common::stack::UserRegs;
 use profiler_common::unwind::{ARM64_ADDRESS, Arch, SP_UNKNOWN, address_mask};
 
-use crate::cfi::{Registers, Row};
+/// The rules for an address.
+pub type Row = UnwindTableRow<usize>;
+
+/// The registers of a frame that are always known during unwinding.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Registers {
+    /// Instruction pointer.
+    pub ip: u64,
+    /// Stack pointer.
+    pub sp: u64,
+    /// Frame pointer.
+    pub fp: u64,
+    /// Link register, of a frame that may still have its return address there; 0; [`SP_UNKNOWN`].
+    pub lr: u64,
+}
+
+impl From<Registers> for UserRegs {
+    fn from(Registers { ip, sp, fp, lr }: Registers) -> Self {
+        Self { ip, sp, fp, lr }
+    }
+}
 
 /// The registers in rules, and the layout of stacks.
 pub struct Processor {

@@ -4,9 +4,9 @@
 use framehop::FrameAddress;
 
 use super::TruncationReason;
-use super::arch;
+use super::arch::{self, Registers};
 use super::binary::BinaryId;
-use super::cfi::{Context, Registers, Saved};
+use super::cfi::{Context, Saved};
 use super::copy::Missing;
 use super::steps::{Trail, WalkStep};
 use super::walk::{CACHES, Walker};

@@ -3,19 +3,15 @@
 
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, Evaluation, EvaluationResult, FrameDescriptionEntry,
-    LittleEndian, Location, ParsedEhFrameHdr, Register, RegisterRule, UnwindContext, UnwindSection as _,
-    UnwindTableRow, Value,
+    LittleEndian, Location, ParsedEhFrameHdr, Register, RegisterRule, UnwindContext, UnwindSection as _, Value,
 };
-use profiler_common::stack::UserRegs;
 use profiler_common::unwind::SP_UNKNOWN;
 use symbols::elf::{ElfFile, Section};
 
-use crate::arch::Processor;
+use crate::arch::{Processor, Registers};
 
 type Slice<'b> = EndianSlice<'b, LittleEndian>;
 type Fde<'b> = FrameDescriptionEntry<Slice<'b>>;
-/// The rules for an address.
-pub type Row = UnwindTableRow<usize>;
 
 /// Maximum number of indexed functions, for files without the linker's index.
 const MAX_FUNCTIONS: usize = 1 << 23;
@@ -38,25 +34,6 @@ pub enum Rule {
     None,
     /// An invalid rule.
     Unsupported,
-}
-
-/// The registers of a frame that are always known during unwinding.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Registers {
-    /// Instruction pointer.
-    pub ip: u64,
-    /// Stack pointer.
-    pub sp: u64,
-    /// Frame pointer.
-    pub fp: u64,
-    /// Link register, of a frame that may still have its return address there; 0; [`SP_UNKNOWN`].
-    pub lr: u64,
-}
-
-impl From<Registers> for UserRegs {
-    fn from(Registers { ip, sp, fp, lr }: Registers) -> Self {
-        Self { ip, sp, fp, lr }
-    }
 }
 
 /// The unwind sections of one file.

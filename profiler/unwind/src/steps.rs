@@ -6,9 +6,8 @@ use std::cell::Cell;
 use profiler_common::unwind::{By, Machine, Row, WalkEnd, step};
 
 use super::TruncationReason;
-use super::arch::Processor;
+use super::arch::{Processor, Registers};
 use super::binary::BinaryId;
-use super::cfi::Registers;
 use super::copy::{Missing, StackCopy};
 use base::addr::Svma;
 

@@ -9,9 +9,9 @@ use profiler_common::stack::{FLAG_CALLER, FLAG_CHECK, FLAG_STACK_UNREADABLE, FLA
 use rustc_hash::FxHashMap;
 
 use super::TruncationReason;
-use super::arch;
+use super::arch::{self, Registers};
 use super::binary::{Binary, BinaryId, Content, Modules};
-use super::cfi::{Context, Registers, Rule};
+use super::cfi::{Context, Rule};
 use super::copy::StackCopy;
 use super::steps::{Trail, WalkStep, by_frame_pointer, by_row, by_signal_frame};
 use super::walked::Walked;

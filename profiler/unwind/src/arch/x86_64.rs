@@ -6,8 +6,7 @@ use gimli::{CfaRule, RegisterRule, Vendor, X86_64};
 use profiler_common::unwind::Arch;
 use symbols::elf::ElfBytes;
 
-use super::{Processor, SignalFrame};
-use crate::cfi::{Registers, Row};
+use super::{Processor, Registers, Row, SignalFrame};
 
 /// See [`Processor`].
 pub const PROCESSOR: Processor = Processor {

@@ -10,8 +10,8 @@ use profiler_common::stack::UserRegs;
 use profiler_common::unwind::{Arch, By, Cfa, Row, WalkEnd, step};
 use symbols::elf::ElfFile;
 
-use super::super::arch;
-use super::super::cfi::{Cfi, Context, Registers, Rule, Saved};
+use super::super::arch::{self, Registers};
+use super::super::cfi::{Cfi, Context, Rule, Saved};
 use super::functions::is_padding;
 use super::{Table, compile};
 
