@@ -40,7 +40,7 @@ fuzz_target!(|data: &[u8]| {
                 let allowed = match &terms.scope {
                     Scope::Command => start.pid.into_iter().collect(),
                     Scope::Pids(pids) => pids.clone(),
-                    Scope::System => Vec::new(),
+                    Scope::System | Scope::Selected(_) => Vec::new(),
                 };
                 assert!(start.pid.is_some() == (terms.scope == Scope::Command));
                 assert_eq!((pids, Some(log)), (allowed, descriptor));

@@ -212,6 +212,30 @@ config! {
         iocb_file: u32 = MISSING, optionally at "kiocb.ki_filp";
         iocb_position: u32 = MISSING, optionally at "kiocb.ki_pos";
         sb_bdev: u32 = MISSING, optionally at "super_block.s_bdev";
+        /// Conditions that a recorded thread has to meet: kinds of `crate::selection`. Each is met by any of its values.
+        required: u32 = 0;
+        /// Conditions that a recorded thread must not meet, as above.
+        excluding: u32 = 0;
+        task_cgroups: u32 = MISSING, optionally at "task_struct.cgroups";
+        /// `css_set.dfl_cgrp` or, for a controller of version 1, its element of `css_set.subsys`
+        css_set_cgroup: u32 = MISSING;
+        /// `cgroup_subsys_state.cgroup`, where the above leads to a controller's state.
+        state_cgroup: u32 = MISSING;
+        /// Always `cgroup_subsys_state.cgroup`.
+        css_cgroup: u32 = MISSING, optionally at "cgroup_subsys_state.cgroup";
+        cgroup_parent: u32 = MISSING, optionally at "cgroup.self.parent";
+        cgroup_node: u32 = MISSING, optionally at "cgroup.kn";
+        cgroup_root: u32 = MISSING, optionally at "cgroup.root";
+        cgroup_root_hierarchy: u32 = MISSING, optionally at "cgroup_root.hierarchy_id";
+        /// The hierarchy whose cgroups are recorded; 0: version 2.
+        hierarchy: u32 = 0;
+        node_id: u32 = MISSING, optionally at "kernfs_node.id";
+        task_cred: u32 = MISSING, optionally at "task_struct.real_cred";
+        cred_user: u32 = MISSING, optionally at "cred.euid";
+        mm_exe_file: u32 = MISSING, optionally at "mm_struct.exe_file";
+        task_signal: u32 = MISSING, optionally at "task_struct.signal";
+        signal_live: u32 = MISSING, optionally at "signal_struct.live";
+        node_name: u32 = MISSING, optionally at "kernfs_node.name";
     }
 }
 
@@ -240,4 +264,4 @@ impl CallSet {
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 864);
+const _: () = assert!(size_of::<Config>() == 936);

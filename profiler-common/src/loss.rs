@@ -53,6 +53,8 @@ numbered! {
         SwitchMissed = 21 => "switches missed",
         /// Only in logs up to version 6: the kernel skipped the program that recorded which pages are mapped around a fault.
         AroundMissed = 22 => "pages mapped around faults (program missed)",
+        /// The table of cgroups and processes to record was full: threads of one were not recorded.
+        SelectionFull = 23 => "table of cgroups to record full",
     }
 }
 

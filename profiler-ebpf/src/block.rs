@@ -61,7 +61,7 @@ pub fn block_bio_queue(ctx: BtfTracePointContext) -> i32 {
             ((*body).operation, (*body).flags) = (bio.flags(), flags);
             ((*body).call, (*body).pad) = (0, 0);
             describe(bio, task, body, at);
-            crate::task::copy_comm(task, &raw mut (*record).comm);
+            task.copy_comm(&raw mut (*record).comm);
         }
     });
     if !sent {

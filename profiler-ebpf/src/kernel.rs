@@ -3,6 +3,7 @@
 //! The order follows `Config`. Pointers are tracepoint arguments or from
 //! `bpf_get_current_task_btf`, so the verifier knows their types and turns a bad load into a zero.
 
+mod belonging;
 mod disk;
 mod memory;
 mod open;
@@ -10,11 +11,13 @@ mod open;
 use core::ffi::c_void;
 
 use aya_ebpf::bindings::task_struct;
+use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
 use aya_ebpf::helpers::{bpf_get_current_task_btf, bpf_task_pt_regs};
 use profiler_common::config::MISSING;
 use profiler_common::stack::UserRegs;
 use profiler_common::task::COMM_LEN;
 
+pub use belonging::Cgroup;
 pub use disk::{Bio, Pages, Request};
 pub use memory::{Folio, Mm, RememberedVma, VmaBytes, VmaStruct, top_table};
 pub use open::{DEPTH, Dentry, Inode, has_name, is_block_device};
@@ -98,6 +101,33 @@ impl Task {
         let offset = config!(task_comm);
         // SAFETY: only an address is computed, inside the task_struct.
         (offset != MISSING).then(|| unsafe { self.0.byte_add(offset as usize) }.cast())
+    }
+
+    /// Copies the name, or zeroes where it can't be read.
+    ///
+    /// # Safety
+    /// `to` must be writable.
+    #[inline(always)]
+    pub unsafe fn copy_comm(self, to: *mut [u8; COMM_LEN]) {
+        // SAFETY: the helper writes the whole buffer, zeroes when it can't read.
+        unsafe {
+            match self.comm() {
+                Some(comm) => {
+                    bpf_probe_read_kernel(to.cast(), COMM_LEN as u32, comm.cast());
+                }
+                None => to.write([0; COMM_LEN]),
+            }
+        }
+    }
+
+    /// The name as two words.
+    #[inline(always)]
+    pub fn name_words(self) -> [u64; COMM_LEN / 8] {
+        let at = config!(task_comm);
+        [
+            load(self.0, at).unwrap_or(0),
+            load(self.0, at.wrapping_add(8)).unwrap_or(0),
+        ]
     }
 
     /// How often the thread was switched out (`nvcsw` and `nivcsw`), counted before the tracepoint reports it.

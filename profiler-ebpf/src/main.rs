@@ -5,7 +5,7 @@
 //! | sample, switch, fault, block, task | the programs |
 //! | wait | what a switch shows about a wait, and which thread ends it |
 //! | names | files' names, each sent once |
-//! | scope | which threads are recorded |
+//! | scope, selection | which threads are recorded |
 //! | cpu | how long a thread has been on CPUs |
 //! | walk | user stacks along unwind tables |
 //! | lookup | what covers an address: its range of code, its row |
@@ -36,6 +36,7 @@ mod preempt;
 mod read;
 mod sample;
 mod scope;
+mod selection;
 mod stack;
 mod switch;
 mod task;

@@ -1,33 +1,53 @@
-//! Which threads are recorded: those in [`THREADS`], or every task but the recorder's own.
+//! Which threads are recorded: those in [`THREADS`], or every task but the recorder's own, of which [`selection`] may leave out some.
 
-use profiler_common::Loss;
+use core::ffi::c_void;
+
 use profiler_common::fault::BEFORE_UNKNOWN;
 use profiler_common::scope::{self, ThreadState, Wanted};
+use profiler_common::selection::ENTERED;
 use profiler_common::space::{first_space_id, space_id};
+use profiler_common::task::TaskNew;
+use profiler_common::{Loss, RecordKind};
 
-use crate::emit::{At, lose, now};
+use crate::emit::{At, lose, now, task_event};
 use crate::kernel::Task;
 use crate::maps::{BOUNDS, SPACES, THREADS, WANTED, WANTED_COUNTS, config, volatile};
+use crate::selection;
 
 /// The thread's state if it is recorded. The state of a thread that user space wants, and with `-a` of any thread, is created when the
 /// thread is first seen.
 #[inline(always)]
 pub fn thread(task: Task) -> Option<*mut ThreadState> {
     let state = also_hidden(task)?;
-    if config!(hides) == scope::HIDES_ALWAYS && task.is_hidden() {
+    if is_out(task) {
         return None;
     }
     Some(state)
 }
 
-/// As [`thread`], but includes one that hides itself: only its end is recorded.
+/// Whether the recording of a recorded thread is to end: it hides itself, or is not one of those to record any more.
+#[inline(always)]
+pub fn is_out(task: Task) -> bool {
+    config!(hides) == scope::HIDES_ALWAYS && task.is_hidden() || is_unselected(task)
+}
+
+/// Whether a recorded thread is not one of those to record any more.
+#[inline(always)]
+pub fn is_unselected(task: Task) -> bool {
+    selection::is_used() && !selection::contains(task, true)
+}
+
+/// As [`thread`], but includes one that [`is_out`]: only its end is recorded.
 #[inline(always)]
 pub fn also_hidden(task: Task) -> Option<*mut ThreadState> {
     let known = THREADS.get_ptr_mut(&task.address());
     if known.is_some() {
         return known;
     }
-    if config!(whole_system) == 0 && !is_anybody_wanted() || meet(task.number(), task.pid(), task.tid()) == 0 {
+    if config!(whole_system) == 0 && !is_anybody_wanted() || selection::is_used() && !selection::contains(task, false) {
+        return None;
+    }
+    if meet(task.number(), task.pid(), task.tid()) == 0 {
         return None;
     }
     THREADS.get_ptr_mut(&task.address())
@@ -59,7 +79,36 @@ pub extern "C" fn meet(task: u64, pid: u32, tid: u32) -> u32 {
         space: first_space_id(pid),
         before: BEFORE_UNKNOWN,
     };
-    u32::from(enter(task, pid, tid, wanted).is_some())
+    if enter(task, pid, tid, wanted).is_none() {
+        return 0;
+    }
+    if selection::is_used() {
+        entered(
+            Task::new(task as *const c_void),
+            At {
+                time: wanted.since,
+                pid,
+                tid,
+            },
+            wanted.space,
+        );
+    }
+    1
+}
+
+/// Reports a thread that is recorded from now on, although no recorded thread created it.
+#[inline(always)]
+fn entered(task: Task, at: At, space: u64) {
+    task_event(RecordKind::TaskNew, at, |record: *mut TaskNew| {
+        // SAFETY: a reserved record of this type.
+        unsafe {
+            (*record).parent_pid = 0;
+            (*record).parent_tid = 0;
+            (*record).clone_flags = ENTERED;
+            (*record).space = space;
+            task.copy_comm(&raw mut (*record).comm);
+        }
+    });
 }
 
 /// When the recording begins; `u64::MAX`: not known yet.
@@ -110,7 +159,7 @@ pub unsafe fn since(state: *const ThreadState) -> u64 {
 /// The thread may be woken meanwhile, so its entry is left to its waker.
 #[inline(always)]
 pub fn unseen_since(task: Task) -> Option<u64> {
-    if config!(hides) == scope::HIDES_ALWAYS && task.is_hidden() {
+    if is_out(task) {
         return None;
     }
     let since = match THREADS.get_ptr(&task.address()) {
@@ -187,11 +236,11 @@ static BLANK: ThreadState = ThreadState {
     waits: unsafe { core::mem::zeroed() },
 };
 
-/// Whether a new thread is recorded: if its creator, the current thread, is.
+/// Whether a new thread, `child` of process `pid`, is recorded: if its creator, the current thread, is, or by what it is itself.
 #[inline(always)]
-pub fn inherits(creator: Option<*mut ThreadState>, pid: u32) -> bool {
+pub fn inherits(creator: Option<*mut ThreadState>, child: Task, pid: u32) -> bool {
     if config!(whole_system) != 0 {
-        !is_excluded(pid)
+        !is_excluded(pid) && !(selection::is_used() && !selection::contains(child, false))
     } else {
         creator.is_some()
     }

@@ -10,7 +10,7 @@ use crate::cpu::{add_unseen, run, seems_out};
 use crate::emit::now;
 use crate::kernel::Task;
 use crate::maps::{SWITCHED_IN, config};
-use crate::{fault, scope, task, wait};
+use crate::{fault, scope, selection, task, wait};
 
 /// `sched_switch(bool preempt, struct task_struct *prev, struct task_struct *next, ...)`
 #[btf_tracepoint(function = "sched_switch")]
@@ -29,9 +29,11 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     if let Some(state) = scope::also_hidden(previous) {
         // A process that hides itself is no longer recorded.
         let hides = config!(hides) == HIDES_ALWAYS && previous.is_hidden();
+        let is_unselected = scope::is_unselected(previous);
         // SAFETY: the thread is on this CPU, so only programs on this CPU use its entry.
         unsafe {
-            if is_within {
+            // It is unknown when another process moved it elsewhere: mostly while it did not run.
+            if is_within && !is_unselected {
                 add_run(state, previous, from, time);
                 if config!(faults) != 0 && !hides {
                     fault::switched_out(state, previous, preempted || previous.is_runnable(), from, time);
@@ -39,12 +41,15 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
             } else if time >= scope::end() {
                 add_last_run(state, from, time);
             }
-            if previous.is_dead() || hides {
+            if previous.is_dead() || hides || is_unselected {
                 task::ended(previous, state, time, (*state).total.saturating_sub((*state).reported));
             } else if config!(waits) != 0 && is_within {
                 wait::switched_out(&ctx, state, previous, scope::at(state, time), preempted);
             }
         }
+    }
+    if previous.is_dead() {
+        selection::thread_ended(previous);
     }
     if config!(waits) != 0 && is_within {
         let next = Task::new(ctx.arg::<*const c_void>(2));

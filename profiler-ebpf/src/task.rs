@@ -3,11 +3,12 @@
 use core::ffi::c_void;
 
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
-use aya_ebpf::helpers::generated::{bpf_probe_read_kernel, bpf_probe_read_kernel_str, bpf_probe_read_user};
+use aya_ebpf::helpers::generated::{bpf_probe_read_kernel_str, bpf_probe_read_user};
 use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::RecordKind;
 use profiler_common::scope::{ThreadState, Wanted};
+use profiler_common::selection::ENTERED;
 use profiler_common::space::space_id;
 use profiler_common::switch::ENDED_LATER;
 use profiler_common::task::{COMM_LEN, COMMAND_LINE_LEN, PATH_LEN, TaskExec, TaskExit, TaskNew, TaskRename};
@@ -16,7 +17,7 @@ use crate::emit::{At, now, task_event};
 use crate::kernel::{Binprm, Task};
 use crate::maps::config;
 use crate::preempt::Held;
-use crate::{cpu, fault, scope, wait};
+use crate::{cpu, fault, scope, selection, wait};
 
 /// `CLONE_VM` of include/uapi/linux/sched.h: the child has the creator's address space.
 const CLONE_VM: u64 = 0x100;
@@ -36,11 +37,18 @@ pub fn task_newtask(ctx: BtfTracePointContext) -> i32 {
     let (parent_pid, parent_tid) = current();
     let (pid, tid) = (child.pid(), child.tid());
     let creator = scope::current_thread();
-    if !scope::inherits(creator, pid) {
+    selection::process_born(parent_pid, pid);
+    if !scope::inherits(creator, child, pid) {
         scope::forget(child);
         return 0;
     }
     let space = scope::space_of_child(creator, parent_pid, pid, clone_flags & CLONE_VM != 0);
+    // Its mappings and its program are those of a process that is not recorded.
+    let entered = if selection::is_used() && creator.is_none() {
+        ENTERED
+    } else {
+        0
+    };
     // One moment: a thread's running time and its waits add up to its lifetime.
     let at = At::now(pid, tid);
     let wanted = Wanted {
@@ -60,9 +68,9 @@ pub fn task_newtask(ctx: BtfTracePointContext) -> i32 {
         unsafe {
             (*record).parent_pid = parent_pid;
             (*record).parent_tid = parent_tid;
-            (*record).clone_flags = clone_flags;
+            (*record).clone_flags = clone_flags | entered;
             (*record).space = space;
-            copy_comm(child, &raw mut (*record).comm);
+            child.copy_comm(&raw mut (*record).comm);
         }
     });
     0
@@ -80,7 +88,7 @@ pub fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
     let Some(state) = scope::also_hidden(task) else {
         return 0;
     };
-    if config!(hides) != 0 && task.is_hidden() {
+    if config!(hides) != 0 && task.is_hidden() || scope::is_unselected(task) {
         end_here(task, state);
         return 0;
     }
@@ -101,7 +109,7 @@ pub fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
             (*record).old_tid = old_tid;
             (*record).pad = 0;
             (*record).space = space;
-            copy_comm(task, &raw mut (*record).comm);
+            task.copy_comm(&raw mut (*record).comm);
             (*record).path_len = copy_path(bprm, &raw mut (*record).path);
             (*record).command_line_len = copy_command_line(task, &raw mut (*record).command_line);
         }
@@ -122,6 +130,20 @@ pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
         return 0;
     };
     end_here(task, state);
+    0
+}
+
+/// `cgroup_attach_task(struct cgroup *dst_cgrp, const char *path, struct task_struct *leader, bool threadgroup)`: a process or a thread has
+/// moved. One that moved itself is recorded from now on, or until now; another one from its next event on.
+#[btf_tracepoint(function = "cgroup_attach_task")]
+pub fn cgroup_attach_task(_: BtfTracePointContext) -> i32 {
+    let _held = Held::new();
+    let task = Task::current();
+    if let Some(state) = scope::also_hidden(task)
+        && scope::is_unselected(task)
+    {
+        end_here(task, state);
+    }
     0
 }
 
@@ -195,21 +217,6 @@ pub fn task_rename(ctx: BtfTracePointContext) -> i32 {
 fn current() -> (u32, u32) {
     let pair = bpf_get_current_pid_tgid();
     ((pair >> 32) as u32, pair as u32)
-}
-
-/// # Safety
-/// `to` must be writable.
-#[inline(always)]
-pub unsafe fn copy_comm(task: Task, to: *mut [u8; COMM_LEN]) {
-    // SAFETY: the helper writes the whole buffer, zeroes when it can't read.
-    unsafe {
-        match task.comm() {
-            Some(comm) => {
-                bpf_probe_read_kernel(to.cast(), COMM_LEN as u32, comm.cast());
-            }
-            None => to.write([0; COMM_LEN]),
-        }
-    }
 }
 
 /// Returns the valid bytes.

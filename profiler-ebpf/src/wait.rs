@@ -225,7 +225,8 @@ pub unsafe fn switched_in(state: *mut ThreadState, task: Task, at: At) {
             (*waits).seen = 1;
             (*waits).switches = task.switches().unwrap_or(0);
             (*state).counted = task.sum_exec_runtime();
-            (*now).out = scope::since(state);
+            // One that was first seen a moment ago is recorded since after the switch.
+            (*now).out = scope::since(state).min(at.time);
             (*now).count = 1;
             (*now).flags = WAIT_UNSEEN_START;
         }

@@ -10,6 +10,7 @@ use crate::hooks::exact_touch;
 use crate::hooks::faults::{self, FaultMode};
 use crate::hooks::hook::row;
 use crate::hooks::load::{self, Sizes};
+use crate::hooks::selection::Tables;
 use crate::hooks::waits::{self, OffCpu};
 use crate::proc::{capabilities, machine};
 use base::event::HookStatus;
@@ -72,6 +73,7 @@ fn try_hooks(rows: &mut Vec<HookStatus>) -> anyhow::Result<()> {
             asleep: true,
             ..Nouns::default()
         },
+        &Tables::default(),
     )?;
     attach::sample(
         &mut hooks,

@@ -13,5 +13,6 @@ pub mod log;
 pub mod poll;
 pub mod records;
 pub mod scope;
+pub(crate) mod selected;
 pub mod snapshot;
 pub(crate) mod threads;

@@ -17,5 +17,6 @@ pub mod meter;
 pub(crate) mod missed;
 pub(crate) mod perf;
 mod preempt;
+pub mod selection;
 pub(crate) mod sleepers;
 pub mod waits;

@@ -54,11 +54,11 @@ impl Judged {
     /// When a process has ended or has other rights now.
     pub fn confirm(&self, terms: &Terms, drain: &mut Drain) -> anyhow::Result<()> {
         let is_held = |pid| self.0.iter().any(|(held, _)| *held == pid);
-        let is_whole = terms.scope == Scope::System || !file_capabilities::is_limited(terms);
+        let is_whole = terms.scope.is_of_machine() || !file_capabilities::is_limited(terms);
         if !is_whole && !drain.recorded.threads().all(|(pid, _)| is_held(pid)) {
             bail!("a process to record changed while the recording began: try again");
         }
-        drain.left_out.looks = file_capabilities::is_limited(terms);
+        drain.left_out.looks = file_capabilities::is_limited(terms) && !terms.scope.is_of_machine();
         for (pid, process) in &self.0 {
             let there: FxHashSet<u32> = procfs::threads(*pid).unwrap_or_default().into_iter().collect();
             let threads = drain.recorded.threads().filter(|(of, _)| of == pid);

@@ -2,6 +2,7 @@
 //! with or without a recording. Nothing here knows a hook, a message or the log.
 
 pub mod capabilities;
+pub mod cgroups;
 pub mod daemon;
 pub(crate) mod debugfs;
 pub mod dispositions;
@@ -14,3 +15,5 @@ pub mod page_cache;
 pub mod pidfd;
 pub mod priority;
 pub mod procfs;
+pub mod selection;
+pub mod similar;

@@ -1,6 +1,7 @@
 //! A recording, from `Start` to `Ended` or until the recorder is gone.
 
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -13,6 +14,7 @@ use crate::drain::fill::Fill;
 use crate::drain::log::Log;
 use crate::drain::poll::PollInterval;
 use crate::drain::scope::Recorded;
+use crate::drain::selected::Selected;
 use crate::drain::{header, live_threads};
 use crate::drain::{snapshot, threads};
 use crate::files::opener::Opener;
@@ -95,7 +97,12 @@ pub(crate) fn begin(
     let mut config = Config::NOTHING;
     let types = Btf::of_kernel()?;
     let missing = btf::locate(&types, &mut config);
-    config.whole_system = u32::from(terms.scope == Scope::System);
+    let selected = match &terms.scope {
+        Scope::Selected(selection) => Some(Rc::new(Selected::find(selection)?)),
+        _ => None,
+    };
+    let selection = selected.as_ref().map(|selected| selected.tables()).unwrap_or_default();
+    config.whole_system = u32::from(terms.scope.is_of_machine());
     config.stack_copy = terms.stack_copy;
     let walker = load::walker_refused(&types);
     config.walk = u32::from(walker.is_none());
@@ -107,7 +114,8 @@ pub(crate) fn begin(
         *place = *pid;
     }
     let tasks = threads::existing(&terms.scope);
-    let sizes = Sizes::for_machine(u32::try_from(cpus.len())?, tasks, machine::memory());
+    let mut sizes = Sizes::for_machine(u32::try_from(cpus.len())?, tasks, machine::memory());
+    selection.configure(&mut config, &mut sizes, &types)?;
     config.doorbell = sizes.doorbell(cpus.len());
     let ebpf = load::load(&config, sizes, &types).map_err(refused)?;
     let nouns = Nouns {
@@ -117,7 +125,7 @@ pub(crate) fn begin(
         // When a command begins, no other recorded thread exists.
         asleep: terms.scope != Scope::Command,
     };
-    let mut hooks = attach::attach(ebpf, &cpus, nouns)?;
+    let mut hooks = attach::attach(ebpf, &cpus, nouns, &selection)?;
     // The kernel's types took some 20 MB.
     let memory = Memory::give_back();
     attach::sample(&mut hooks, &cpus, terms.sample_hz);
@@ -131,7 +139,9 @@ pub(crate) fn begin(
     let recorded = Recorded::new(terms.scope == Scope::System, excluded.clone());
     let mut drain = Drain::new(&mut hooks, recorded, kernel, terms.sample_hz, sizes)?;
     drain.flags = Flags::of_kernel(&types, terms.block);
+    drain.selected.clone_from(&selected);
     snapshot::take_all(&mut drain, &terms.scope, &pids, &excluded)?;
+    require_any(&mut drain, &mut hooks)?;
     judged.confirm(&terms, &mut drain)?;
     let meter = Meter::begin(&hooks.ebpf, terms.self_account);
     attach::start(&hooks)?;
@@ -170,6 +180,19 @@ pub(crate) fn begin(
         cpus: watched,
         memory,
     })
+}
+
+/// Fails if no thread meets the conditions and the recording is not to wait for one.
+fn require_any(drain: &mut Drain, hooks: &mut Hooks) -> anyhow::Result<()> {
+    let Some(selected) = drain.selected.clone().filter(|selected| !selected.waits()) else {
+        return Ok(());
+    };
+    // A process that was created since it was looked for has reported itself.
+    drain.cycle(hooks);
+    if drain.recorded.threads_alive() == 0 {
+        return Err(selected.nothing());
+    }
+    Ok(())
 }
 
 fn refused(error: anyhow::Error) -> anyhow::Error {

@@ -13,6 +13,7 @@ mod load;
 mod maps;
 mod order;
 mod preload;
+mod scope;
 mod servers;
 mod share;
 mod smaps;
@@ -39,6 +40,7 @@ pub use self::load::{Load, Serve, Sources};
 pub use self::maps::{Maps, Way};
 pub use self::order::Order;
 pub use self::preload::{Preload, PreloadAction, PreloadRun};
+pub use self::scope::ScopeArgs;
 pub use self::servers::Servers;
 pub use self::share::Share;
 pub use self::smaps::Smaps;
@@ -138,7 +140,7 @@ const RUNS: &str = "Multiple runs";
 #[allow(clippy::struct_excessive_bools)] // Each is a command-line flag.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  ngmi record -- firefox\n  ngmi record -d 10 -p 1234\n  ngmi record -a -d 5 -o system.json.gz\n  ngmi record --runs 5 --cold -- firefox --headless --screenshot x.png\n\n\
+    after_help = "Examples:\n  ngmi record -- firefox\n  ngmi record -d 10 -p 1234\n  ngmi record -a -d 5 -o system.json.gz\n  ngmi record --cgroup system.slice/nginx.service -d 30\n  ngmi record --runs 5 --cold -- firefox --headless --screenshot x.png\n\n\
                   The exit status is the command's (128 + N if signal N ended it), or 125 if ngmi itself failed.\n\
                   Ctrl-C ends the recording and writes the profile; a second Ctrl-C skips the profile and keeps the event log."
 )]
@@ -164,8 +166,9 @@ pub struct Record {
     /// Record the whole system (until the command ends, if one is given)
     #[arg(short, long)]
     pub all: bool,
-    /// Run the command as this user (as root or under sudo)
-    #[arg(long, value_name = "NAME")]
+    /// Record the processes of this user; with a command: run the command as this user (as root or
+    /// under sudo)
+    #[arg(long, value_name = "NAME|UID")]
     pub user: Option<String>,
     /// Keep the event log in this file; it is exact and complete, even without the recorded binaries
     #[arg(long, value_name = "FILE", value_parser = file::file())]
@@ -173,6 +176,9 @@ pub struct Record {
     /// Write the profile without opening it (implied by --json)
     #[arg(long)]
     pub save_only: bool,
+    #[command(flatten)]
+    /// Which threads are recorded by what they are.
+    pub scope: Box<ScopeArgs>,
     /// Which page faults to record
     #[arg(
         long,

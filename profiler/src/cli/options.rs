@@ -1,6 +1,7 @@
 //! Converts arguments to checked options.
 
 mod quantities;
+mod scope;
 
 use std::path::PathBuf;
 
@@ -19,26 +20,15 @@ use crate::record::servers::NameServers;
 impl TryFrom<args::Record> for RecordOptions {
     type Error = anyhow::Error;
 
-    fn try_from(args: args::Record) -> Result<Self> {
-        let command = (!args.command.is_empty()).then_some(args.command);
+    fn try_from(mut args: args::Record) -> Result<Self> {
+        let command = (!args.command.is_empty()).then(|| std::mem::take(&mut args.command));
         if command.as_ref().is_some_and(|c| c[0].is_empty()) {
             bail!("the command's name is empty; name the program to run after `--`");
         }
-        let target = match (args.all, args.pid.is_empty(), command) {
-            (true, _, command) => Target::System(command),
-            (false, false, _) => Target::Pids(checked_pids(args.pid)?),
-            (false, true, Some(command)) => Target::Command(command),
-            (false, true, None) => bail!(
-                "nothing to record: name a program (`ngmi record -- firefox`), a process (`ngmi record -p PID`) or \
-                 the whole system (`ngmi record -a`)"
-            ),
-        };
+        let (target, user) = scope::target(&mut args, command)?;
         let rate = number(&args.rate, "rate (-F)", 1, RATE_LIMIT)?;
         let stack_copy = number(&args.stack_copy, "--stack-copy", 0, STACK_COPY_LIMIT)?;
         let duration = args.duration.as_deref().map(seconds).transpose()?;
-        if args.user.is_some() && target.command().is_none() {
-            bail!("--user requires a command; drop it, or name a program after `--`");
-        }
         if args.firefox_jit && target.command().is_none() {
             bail!("--firefox-jit requires a command: a running process can't be made to write names");
         }
@@ -62,7 +52,7 @@ impl TryFrom<args::Record> for RecordOptions {
             output: args.output,
             rate,
             duration,
-            user: args.user,
+            user,
             keep_events: args.keep_events,
             stack_copy,
             check_walks: args.check_walks,
@@ -153,15 +143,6 @@ fn page_cache(cold: Option<args::Cold>, warm: bool, also: Vec<PathBuf>, target: 
         bail!("--cold and --warm require a command: running processes have their files in memory already");
     }
     Ok(Some(PageCache { wanted, also }))
-}
-
-fn checked_pids(mut pids: Vec<u32>) -> Result<Vec<u32>> {
-    pids.sort_unstable();
-    pids.dedup();
-    if let Some(&bad) = pids.iter().find(|&&pid| pid == 0 || pid > i32::MAX as u32) {
-        bail!("invalid process id: {bad}; `pgrep -a NAME` lists process ids");
-    }
-    Ok(pids)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::servers::NameServers;
 use crate::capture::hooks::disks::BlockMode;
 use crate::capture::hooks::faults::Faults;
 use crate::capture::hooks::waits::OffCpu;
+use crate::capture::proc::selection::Selection;
 
 /// Highest supported sampling rate in Hz, for the kernel's timers and the ring buffer.
 pub const RATE_LIMIT: u32 = 20_000;
@@ -23,6 +24,8 @@ pub enum Target {
     Pids(Vec<u32>),
     /// The whole system, until the command ends if there is one.
     System(Option<Vec<OsString>>),
+    /// Threads by what they are, until the command ends if there is one.
+    Selected(Box<Selection>, Option<Vec<OsString>>),
 }
 
 impl Target {
@@ -30,7 +33,7 @@ impl Target {
     pub fn command(&self) -> Option<&[OsString]> {
         match self {
             Self::Command(command) => Some(command),
-            Self::System(command) => command.as_deref(),
+            Self::System(command) | Self::Selected(_, command) => command.as_deref(),
             Self::Pids(_) => None,
         }
     }

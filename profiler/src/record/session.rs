@@ -158,6 +158,8 @@ pub fn run(
     session.pass_on_signal(pid);
     let ended = session.stop();
     let ended = ended.inspect_err(|_| session.report_left_running(pid))?;
+    // Without a process at the beginning it had no events then.
+    spool.begin();
     session.report_not_held();
     let status = session.status;
     let Kept {
@@ -191,6 +193,7 @@ pub fn terms(options: &RecordOptions, user: Option<u32>) -> Terms {
             Target::Command(_) => Scope::Command,
             Target::Pids(pids) => Scope::Pids(pids.clone()),
             Target::System(_) => Scope::System,
+            Target::Selected(selection, _) => Scope::Selected(selection.clone()),
         },
         user,
         sample_hz: options.rate,
@@ -229,7 +232,8 @@ impl Session<'_> {
 
     /// Supervises the recording until it ends; returns why, in words.
     fn watch_over(&mut self, options: &RecordOptions, began: Instant) -> Result<&'static str> {
-        let deadline = options.duration.map(|duration| began + duration);
+        let mut waits = matches!(&options.target, Target::Selected(selection, _) if selection.waits);
+        let mut deadline = options.duration.map(|duration| began + duration).filter(|_| !waits);
         loop {
             let Some(happening) = self.watch.next(deadline) else {
                 return Ok("duration reached");
@@ -249,6 +253,10 @@ impl Session<'_> {
                     return Err(gone(error)).context("the recording was cut short");
                 }
                 Happening::Reply(reply, file) => self.take(*reply, file),
+            }
+            if waits && self.progress.processes > 0 {
+                waits = false;
+                deadline = options.duration.map(|duration| Instant::now() + duration);
             }
             if self.log_failed.is_some() {
                 return Ok("the event log could not be written");

@@ -13,6 +13,7 @@ use profiler::capture::hooks::disks::BlockMode;
 use profiler::capture::hooks::faults::Faults;
 use profiler::capture::hooks::waits::OffCpu;
 use profiler::capture::privilege::terms::{Scope, Terms};
+use profiler::capture::proc::selection::Selection;
 use profiler::capture::socket::link::Link;
 use profiler::capture::socket::wire::{Ended, Mapped, Reply, Request, Start};
 use profiler::event::format::ChunkKind;
@@ -136,6 +137,11 @@ pub fn running(pids: &[u32]) -> Asked {
 /// Records the whole system.
 pub fn system() -> Asked {
     asked(Scope::System, None)
+}
+
+/// Records threads by what they are.
+pub fn selected(selection: Selection) -> Asked {
+    asked(Scope::Selected(Box::new(selection)), None)
 }
 
 fn asked(scope: Scope, pid: Option<u32>) -> Asked {

@@ -14,6 +14,7 @@ mod harness;
 mod live_threads;
 mod program;
 mod scopes;
+mod selections;
 mod stacks;
 #[path = "../e2e/harness/taken.rs"]
 mod taken;

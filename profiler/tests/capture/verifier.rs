@@ -4,9 +4,12 @@ use profiler::capture::hooks::attach::{self, Nouns};
 use profiler::capture::hooks::btf::{self, Btf};
 use profiler::capture::hooks::faults::{self, FaultMode};
 use profiler::capture::hooks::load::{self, Sizes};
+use profiler::capture::hooks::selection::Tables;
 use profiler::capture::hooks::waits::{self, OffCpu};
+use profiler::capture::proc::cgroups;
 use profiler::capture::proc::machine;
 use profiler_common::config::Config;
+use profiler_common::selection::{BY_CGROUP, BY_EXE, BY_NAME, BY_PID, BY_USER, CHOSEN};
 
 use crate::harness::skipped;
 
@@ -21,7 +24,8 @@ fn every_program_is_far_from_the_verifiers_limit() {
     let types = Btf::of_kernel().unwrap();
     let cpus = machine::cpus().unwrap();
     let mut beyond = Vec::new();
-    for walk in [0, 1] {
+    let selection = everything();
+    for (walk, selection) in [(0, &Tables::default()), (1, &Tables::default()), (1, &selection)] {
         if walk == 1 && load::walker_refused(&types).is_some() {
             continue;
         }
@@ -30,12 +34,14 @@ fn every_program_is_far_from_the_verifiers_limit() {
         (config.walk, config.stack_copy) = (walk, 65536);
         waits::configure(&mut config, OffCpu::default(), &types);
         faults::configure(&mut config, FaultMode::All, &types);
-        let ebpf = load::load(&config, Sizes::for_machine(1, 1, 0), &types).unwrap();
+        let mut sizes = Sizes::for_machine(1, 1, 0);
+        selection.configure(&mut config, &mut sizes, &types).unwrap();
+        let ebpf = load::load(&config, sizes, &types).unwrap();
         let nouns = Nouns {
             asleep: true,
             ..Nouns::default()
         };
-        let mut hooks = attach::attach(ebpf, &cpus, nouns).unwrap();
+        let mut hooks = attach::attach(ebpf, &cpus, nouns, selection).unwrap();
         attach::sample(&mut hooks, &cpus, 1);
         attach::require(&hooks).unwrap();
         // Verifier errors (EACCES, EINVAL, E2BIG) are ngmi's bugs; EPERM is the kernel's policy.
@@ -52,7 +58,8 @@ fn every_program_is_far_from_the_verifiers_limit() {
                 continue;
             };
             println!(
-                "walk {walk} {name}: {verified} verified, {} bytes",
+                "walk {walk} selection {} {name}: {verified} verified, {} bytes",
+                selection.is_used(),
                 info.size_translated().unwrap_or(0)
             );
             if verified >= LIMIT {
@@ -61,4 +68,19 @@ fn every_program_is_far_from_the_verifiers_limit() {
         }
     }
     assert!(beyond.is_empty(), "too many instructions: {beyond:?}");
+}
+
+/// A selection by each kind of condition.
+fn everything() -> Tables {
+    let all = BY_CGROUP | BY_NAME | BY_EXE | BY_USER | BY_PID;
+    let hierarchies = cgroups::hierarchies().unwrap();
+    let root = hierarchies
+        .iter()
+        .map(|hierarchy| cgroups::named("/", std::slice::from_ref(hierarchy)).unwrap());
+    Tables {
+        required: all,
+        excluding: all,
+        cgroups: root.take(1).map(|cgroup| (cgroup, CHOSEN)).collect(),
+        ..Tables::default()
+    }
 }

@@ -10,6 +10,7 @@ use profiler::capture::hooks::disks::BlockMode;
 use profiler::capture::hooks::faults::Faults;
 use profiler::capture::hooks::waits::OffCpu;
 use profiler::capture::privilege::terms::{Scope, Terms};
+use profiler::capture::proc::selection::{Conditions, Selection};
 use profiler::capture::socket::link::Link;
 use profiler::capture::socket::wire::{Reply, Request, Start};
 use profiler::record::privilege::joint;
@@ -48,6 +49,18 @@ fn start(pid: Option<u32>) -> Request {
     Request::Start(Start { pid, command })
 }
 
+/// Any process of any user.
+fn everything() -> Selection {
+    let names = vec!["*".to_owned()];
+    Selection {
+        chosen: Conditions {
+            names,
+            ..Conditions::default()
+        },
+        ..Selection::default()
+    }
+}
+
 fn log() -> OwnedFd {
     tempfile::tempfile().unwrap().into()
 }
@@ -59,6 +72,7 @@ fn a_forged_start_is_rejected() {
     let ours = std::process::id(); // root's
     for (scope, pid, why) in [
         (Scope::System, None, "run with sudo"),
+        (Scope::Selected(Box::new(everything())), None, "run with sudo"),
         (Scope::Pids(vec![ours]), None, "permission denied for process"),
         (Scope::Command, Some(ours), "permission denied for process"),
         (Scope::Command, Some(1), "permission denied for process"),

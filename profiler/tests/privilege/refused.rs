@@ -48,6 +48,15 @@ fn other_users_and_the_whole_machine_are_refused() {
         &["--user", "root", "--", "/bin/true"],
         "only root can run the command as",
     );
+    for line in [
+        ["--name", "*"],
+        ["--user", "root"],
+        ["--cgroup", "/"],
+        ["--exe", "/bin/sh"],
+    ] {
+        expect_refusal(&user, &line, "run with sudo");
+    }
+    expect_refusal(&user, &["-p", "1", "--exclude", "name=x"], "run with sudo");
     expect_refusal(&user, &["--exact-touch", "--", "/bin/true"], "run with sudo");
     expect_refusal(&user, &["--cold=system", "--", "/bin/true"], "only root may");
 }

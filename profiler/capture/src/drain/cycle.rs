@@ -1,8 +1,10 @@
 //! One cycle of draining: rings to log, in an order that never checks a child's mapping before its birth.
 
 mod bulk;
+mod entered;
 
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::rc::Rc;
 
 use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
 use profiler_common::Loss;
@@ -10,6 +12,7 @@ use profiler_common::block::PendingRequest;
 use profiler_common::scope::{ThreadState, Wanted};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use self::entered::Entered;
 use super::early;
 use super::file_names::FileNames;
 use super::fill::Fill;
@@ -17,6 +20,7 @@ use super::left_out::LeftOut;
 use super::log::Log;
 use super::records::{self, Unseen};
 use super::scope::Recorded;
+use super::selected::Selected;
 use super::threads::{Full, Threads};
 use crate::files::open::ReportedFiles;
 use crate::files::perf_maps::PerfMaps;
@@ -61,6 +65,10 @@ pub struct Drain {
     pub missed: Missed,
     /// The recorded processes and threads.
     pub recorded: Recorded,
+    /// Which threads are recorded, if that is decided by what they are.
+    pub selected: Option<Rc<Selected>>,
+    /// Processes that are recorded from now on, although no recorded thread created them.
+    entered: Entered,
     /// Processes that are no longer recorded, because the user may not inspect them.
     pub left_out: LeftOut,
     /// Addresses of kernel functions; `None`: hidden.
@@ -135,6 +143,8 @@ impl Drain {
             losses: Losses::default(),
             missed: Missed::default(),
             recorded,
+            selected: None,
+            entered: Entered::default(),
             left_out: LeftOut::default(),
             kernel,
             log: None,
@@ -276,6 +286,7 @@ impl Drain {
         self.judge(made, &mut changes);
         self.later = changes.extract_if(.., |(time, _)| *time >= began).collect();
         self.spaces.apply(changes);
+        self.describe_entered();
         for pid in self.recorded.settle(began) {
             self.left_out.ended(pid);
             self.spaces.ended(pid);
@@ -349,7 +360,10 @@ impl Drain {
                 .map(|record| (records::task_event(&record), records::space_of(&record)));
             let Some((event, space)) = read else { break };
             count += 1;
-            let Some(event) = event else { continue };
+            let Some(mut event) = event else { continue };
+            if !self.enters(&mut event) {
+                continue;
+            }
             match &event {
                 Event::TaskNew(new) => {
                     self.recorded.born(new.at.pid, new.at.tid);

@@ -28,6 +28,7 @@ pub fn of(terms: &Terms, command: Vec<String>, beginning: Timestamp, cpus: &[u32
             Scope::Command => "command",
             Scope::Pids(_) => "pids",
             Scope::System => "system",
+            Scope::Selected(_) => "selected",
         }
         .to_owned(),
         hooks: hooks.status.clone(),

@@ -11,6 +11,7 @@ use profiler_common::switch::{ENDED_LATER, WAIT_PREEMPTED, WAIT_UNFINISHED, WAIT
 
 use super::cycle::Drain;
 use super::records::{self, wait_of};
+use super::selected::Selected;
 use crate::proc::procfs;
 use base::addr::Timestamp;
 use base::event::{At, Event, Wait};
@@ -53,6 +54,11 @@ pub fn find(drain: &mut Drain) -> Vec<LiveThread> {
     let of = |(pid, tid)| {
         let state = states.of(pid, tid)?;
         let is_gone = state.waits.seen != ENDED_LATER && procfs::stat(pid, tid).is_err();
+        // One that sleeps elsewhere by now has not reported it.
+        let is_out = |selected: &Selected| !is_gone && !selected.contains(pid, tid, true);
+        if drain.selected.as_deref().is_some_and(is_out) {
+            return None;
+        }
         Some(LiveThread {
             pid,
             tid,

@@ -11,6 +11,7 @@ use profiler_common::fault::{
     FaultHead, ReadRun, error_code,
 };
 use profiler_common::sample::SampleHead;
+use profiler_common::selection::ENTERED;
 use profiler_common::stack::StackHead;
 use profiler_common::{RecordHeader, fault, task};
 
@@ -68,8 +69,8 @@ pub fn task_event(record: &[u8]) -> Option<Event<'static>> {
         Some(Event::TaskNew(TaskNew {
             at,
             parent: (record.parent_pid, record.parent_tid),
-            existed: false,
-            clone_flags: record.clone_flags,
+            existed: record.clone_flags & ENTERED != 0,
+            clone_flags: record.clone_flags & !ENTERED,
             name: name(&record.comm),
         }))
     } else if is(Kind::TaskExec) {

@@ -76,6 +76,17 @@ impl Recorded {
         self.processes.get(&pid).is_some_and(|threads| threads.contains(&tid))
     }
 
+    /// Whether a thread is known and has not ended.
+    pub fn is_live(&self, pid: u32, tid: u32) -> bool {
+        self.knows(pid, tid) && !self.ended.contains_key(&(pid, tid))
+    }
+
+    /// Whether a thread of the process is known and has not ended.
+    pub fn has_live_thread(&self, pid: u32) -> bool {
+        let threads = self.processes.get(&pid);
+        threads.is_some_and(|threads| threads.iter().any(|&tid| self.is_live(pid, tid)))
+    }
+
     /// Every live thread: process and thread.
     pub fn threads(&self) -> impl Iterator<Item = (u32, u32)> {
         let threads = self.processes.iter();

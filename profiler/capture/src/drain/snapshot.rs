@@ -7,9 +7,11 @@ use profiler_common::space::first_space_id;
 use rustc_hash::FxHashSet;
 
 use super::cycle::Drain;
+use super::selected::Selected;
 use crate::privilege::terms::Scope;
 use crate::proc::procfs;
 use crate::space::maps;
+use base::addr::Timestamp;
 use base::event::{At, Event, TaskExec, TaskNew};
 
 /// How often threads are listed, at most, until no new one appears: a thread that is not recorded yet may start
@@ -21,15 +23,16 @@ const ROUNDS: u32 = 32;
 /// # Errors
 /// When a requested process is gone.
 pub fn take_all(drain: &mut Drain, scope: &Scope, pids: &[u32], excluded: &[u32]) -> anyhow::Result<()> {
+    let selected = drain.selected.clone();
     // The process that waits to become the command is not a program yet.
     let is_program = *scope != Scope::Command;
     for &pid in pids {
-        require_found(take(drain, pid, is_program), pid)?;
+        require_found(take(drain, pid, is_program, None), pid)?;
     }
-    if *scope == Scope::System {
+    if scope.is_of_machine() {
         let processes = procfs::processes().context("cannot read /proc")?;
         for pid in processes.into_iter().filter(|pid| !excluded.contains(pid)) {
-            take(drain, pid, true);
+            take(drain, pid, true, selected.as_deref());
         }
     }
     Ok(())
@@ -46,7 +49,7 @@ pub fn require_found(found: bool, pid: u32) -> anyhow::Result<()> {
 /// Starts recording a running process with all its threads. `program`: also writes which program it runs.
 ///
 /// False: it is gone.
-fn take(drain: &mut Drain, pid: u32, program: bool) -> bool {
+fn take(drain: &mut Drain, pid: u32, program: bool, selected: Option<&Selected>) -> bool {
     let mut found = false;
     // Threads that are exiting: no report of their end follows.
     let mut ended = FxHashSet::default();
@@ -55,6 +58,7 @@ fn take(drain: &mut Drain, pid: u32, program: bool) -> bool {
         let new: Vec<u32> = threads
             .into_iter()
             .filter(|tid| !drain.recorded.knows(pid, *tid) && !ended.contains(tid))
+            .filter(|tid| selected.is_none_or(|selected| selected.contains(pid, *tid, false)))
             .collect();
         if new.is_empty() {
             break;
@@ -93,18 +97,15 @@ fn take(drain: &mut Drain, pid: u32, program: bool) -> bool {
         }
     }
     if found {
-        describe(drain, pid, program);
+        describe(drain, pid, procfs::now(), program);
+        drain.publish();
     }
     found
 }
 
-/// Writes the program and the mappings of a running process.
-fn describe(drain: &mut Drain, pid: u32, program: bool) {
-    let at = At {
-        time: procfs::now(),
-        pid,
-        tid: pid,
-    };
+/// Writes the program and the mappings of a running process, as of `time`.
+pub fn describe(drain: &mut Drain, pid: u32, time: Timestamp, program: bool) {
+    let at = At { time, pid, tid: pid };
     if program {
         let (path, command_line) = procfs::program(pid);
         let name = procfs::stat(pid, pid).map(|stat| stat.name).unwrap_or_default();
@@ -121,5 +122,4 @@ fn describe(drain: &mut Drain, pid: u32, program: bool) {
     for mapping in maps::read(at).unwrap_or_default() {
         drain.found(mapping);
     }
-    drain.publish();
 }

@@ -111,7 +111,7 @@ pub fn existing(scope: &Scope) -> u32 {
             .iter()
             .map(|&pid| procfs::threads(pid).map_or(0, |threads| threads.len()))
             .sum(),
-        Scope::System => {
+        Scope::System | Scope::Selected(_) => {
             of_machine().unwrap_or_else(|| 16 * procfs::processes().map_or(0, |processes| processes.len()))
         }
     };

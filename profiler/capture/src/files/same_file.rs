@@ -50,6 +50,32 @@ fn is_on_overlay(file: &File) -> bool {
     fstatfs(file).is_ok_and(|system| system.filesystem_type() == OVERLAYFS_SUPER_MAGIC)
 }
 
+/// The numbers that the kernel's own structures may have for a file.
+///
+/// # Errors
+/// The kernel's refusal.
+pub fn identities(file: &File) -> io::Result<Vec<FileId>> {
+    let metadata = file.metadata()?;
+    let number = |part: u64| u32::try_from(part).unwrap_or(u32::MAX);
+    let mut found = vec![FileId {
+        major: number(major(metadata.dev())),
+        minor: number(minor(metadata.dev())),
+        inode: metadata.ino(),
+        ..FileId::default()
+    }];
+    let records = is_on_overlay(file)
+        .then(|| as_records_show(file))
+        .transpose()?
+        .flatten();
+    let others = as_maps_show(file)?.into_iter().chain(records);
+    for other in others.map(|other| FileId { generation: 0, ..other }) {
+        if !found.contains(&other) {
+            found.push(other);
+        }
+    }
+    Ok(found)
+}
+
 /// The file in the form that `/proc/PID/maps` and `PROCMAP_QUERY` show.
 fn as_maps_show(file: &File) -> io::Result<Option<FileId>> {
     let mapped = Unreadable::map(file)?;

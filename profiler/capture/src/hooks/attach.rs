@@ -12,6 +12,7 @@ use super::disks::{self, BlockMode};
 use super::faults::{self, Faults, Watched};
 use super::hook::{attach_tracepoint, hook, io_remedy, program_of, with_remedy};
 use super::perf::{self, Clock, Ring};
+use super::selection::Tables;
 use super::sleepers;
 use super::waits::{self, OffCpu};
 use base::event::HookStatus;
@@ -67,7 +68,10 @@ pub struct Nouns {
 }
 
 /// Attaches everything but the sampling events, which [`sample`] opens and [`start`] starts. [`require`] judges the result.
-pub fn attach(mut ebpf: Ebpf, cpus: &[u32], nouns: Nouns) -> anyhow::Result<Hooks> {
+///
+/// # Errors
+/// When it would be unknown which threads are recorded.
+pub fn attach(mut ebpf: Ebpf, cpus: &[u32], nouns: Nouns, selection: &Tables) -> anyhow::Result<Hooks> {
     let mut status = Vec::new();
     let btf = Btf::from_sys_fs()
         .context("cannot read the kernel's types: a kernel built with CONFIG_DEBUG_INFO_BTF is needed")?;
@@ -77,6 +81,7 @@ pub fn attach(mut ebpf: Ebpf, cpus: &[u32], nouns: Nouns) -> anyhow::Result<Hook
     names.push("sample");
     let asleep = (nouns.asleep && nouns.off_cpu != OffCpu::Off).then_some(sleepers::PROGRAM);
     ahead::load(&mut ebpf, &btf, ahead::by_name(&names).chain(asleep));
+    selection.begin(&mut ebpf, &btf, &mut status)?;
     for (noun, name) in TRACEPOINTS {
         let result = attach_tracepoint(&mut ebpf, name, &btf);
         status.push(hook(noun, &format!("tp_btf/{name}"), result));
@@ -90,7 +95,9 @@ pub fn attach(mut ebpf: Ebpf, cpus: &[u32], nouns: Nouns) -> anyhow::Result<Hook
     disks::watch(&mut ebpf, &btf, nouns.block, &mut status);
     let faults = faults::watch(&mut ebpf, &btf, cpus, nouns.faults, &mut status);
     drop(btf);
-    let has_switches = status.first().is_some_and(|switch| switch.refused.is_none());
+    let has_switches = status
+        .iter()
+        .any(|status| status.noun == "switch" && status.hook == "tp_btf/sched_switch" && status.refused.is_none());
     let (mappings, result) = watch_mappings(cpus);
     status.push(HookStatus {
         noun: "task".to_owned(),

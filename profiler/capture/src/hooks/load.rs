@@ -70,6 +70,10 @@ pub struct Sizes {
     pub ranges: u32,
     /// Address spaces.
     pub spaces: u32,
+    /// Values of a selection, with the cgroups and processes that it leads to.
+    pub selected: u32,
+    /// Cgroups that are named.
+    pub awaited: u32,
 }
 
 impl Sizes {
@@ -93,6 +97,8 @@ impl Sizes {
             ranges: tasks.saturating_mul(RANGES_A_THREAD).clamp(1 << 18, MAX_PLACES),
             // A thread has one at most.
             spaces: threads,
+            selected: 1,
+            awaited: 1,
         }
     }
 
@@ -142,6 +148,8 @@ pub fn load(config: &Config, sizes: Sizes, types: &Btf) -> anyhow::Result<Ebpf> 
         .map_max_entries("PAGES", sizes.pages)
         .map_max_entries("RANGES", sizes.ranges)
         .map_max_entries("SPACES", sizes.spaces)
+        .map_max_entries("SELECTED", sizes.selected)
+        .map_max_entries("AWAITED", sizes.awaited)
         .load(&object)?;
     Ok(ebpf)
 }

@@ -63,8 +63,14 @@ pub fn limit(terms: &mut Terms) -> anyhow::Result<Vec<String>> {
     if terms.exact_touch {
         bail!("--exact-touch changes a setting of the whole machine: run with sudo");
     }
-    if terms.scope == Scope::System {
-        bail!("only root can record the whole system: run with sudo");
+    match terms.scope {
+        Scope::System => bail!("only root can record the whole system: run with sudo"),
+        Scope::Selected(_) => {
+            bail!(
+                "only root can record processes by cgroup, name, program or user: run with sudo, or name your own with -p"
+            )
+        }
+        Scope::Command | Scope::Pids(_) => {}
     }
     let mut warnings = Vec::new();
     if std::mem::replace(&mut terms.block, BlockMode::Off) != BlockMode::Off {

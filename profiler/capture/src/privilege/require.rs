@@ -5,6 +5,7 @@ use profiler_common::stack::STACK_CLASSES;
 
 use super::file_capabilities;
 use super::terms::{Scope, Terms};
+use crate::proc::selection::Selection;
 use crate::proc::{machine, procfs};
 use base::plural::counted;
 
@@ -12,6 +13,8 @@ use base::plural::counted;
 pub const HZ_LIMIT: u32 = 100_000;
 /// Processes named with `-p`, at most.
 const PIDS_LIMIT: usize = 4096;
+/// Conditions of a selection, at most.
+const SELECTION_LIMIT: usize = 4096;
 /// Thread groups that are never recorded, at most, in addition to our own.
 pub const EXCLUDE_LIMIT: usize = 2;
 
@@ -50,8 +53,8 @@ pub fn check(terms: &mut Terms, pids: &mut [u32]) -> anyhow::Result<Vec<String>>
     Ok(warnings)
 }
 
-fn check_pids(terms: &Terms, pids: &mut [u32]) -> anyhow::Result<()> {
-    if terms.scope != Scope::System && !(1..=PIDS_LIMIT).contains(&pids.len()) {
+fn check_pids(terms: &mut Terms, pids: &mut [u32]) -> anyhow::Result<()> {
+    if !terms.scope.is_of_machine() && !(1..=PIDS_LIMIT).contains(&pids.len()) {
         bail!(
             "cannot record {}: name 1 to {PIDS_LIMIT} with -p",
             counted(pids.len() as u64, "process")
@@ -60,14 +63,35 @@ fn check_pids(terms: &Terms, pids: &mut [u32]) -> anyhow::Result<()> {
     for pid in pids {
         *pid = recordable(*pid, terms)?;
     }
+    if let Scope::Selected(selection) = &mut terms.scope {
+        check_selection(selection)?;
+    }
     Ok(())
+}
+
+/// Fails if a selection has too many values, or a process that does not exist.
+fn check_selection(selection: &mut Selection) -> anyhow::Result<()> {
+    let Selection { chosen, excluded, .. } = selection;
+    let count = chosen.len() + excluded.len();
+    if count == 0 || count > SELECTION_LIMIT {
+        bail!(
+            "cannot select threads by {}: name 1 to {SELECTION_LIMIT}",
+            counted(count as u64, "condition")
+        );
+    }
+    for pid in chosen.pids.iter_mut().chain(&mut excluded.pids) {
+        *pid = existing(*pid)?.pid;
+    }
+    Ok(())
+}
+
+fn existing(pid: u32) -> anyhow::Result<procfs::Identity> {
+    procfs::identity(pid).with_context(|| format!("there is no process {pid}; `ps -e` lists the running ones"))
 }
 
 /// The thread group of a process or thread, if it exists and may be recorded.
 fn recordable(pid: u32, terms: &Terms) -> anyhow::Result<u32> {
-    let process =
-        procfs::identity(pid).with_context(|| format!("there is no process {pid}; `ps -e` lists the running ones"));
-    let process = process?;
+    let process = existing(pid)?;
     file_capabilities::judge(&process, terms)?;
     Ok(process.pid)
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::hooks::disks::BlockMode;
 use crate::hooks::faults::Faults;
 use crate::hooks::waits::OffCpu;
+use crate::proc::selection::Selection;
 
 /// What is recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +18,15 @@ pub enum Scope {
     Pids(Vec<u32>),
     /// Everything.
     System,
+    /// Threads by what they are, whatever process they belong to. Only who may record everything may record these.
+    Selected(Box<Selection>),
+}
+
+impl Scope {
+    /// Whether any thread of the machine may belong to it.
+    pub fn is_of_machine(&self) -> bool {
+        matches!(self, Self::System | Self::Selected(_))
+    }
 }
 
 /// How to record.
@@ -68,6 +78,6 @@ impl Terms {
     /// Whether programs that the user may not inspect are left out when the command or a named process starts them:
     /// set-user-id programs, and those without read permission.
     pub fn hides(&self) -> bool {
-        self.user.is_some() && self.scope != Scope::System
+        self.user.is_some() && !self.scope.is_of_machine()
     }
 }

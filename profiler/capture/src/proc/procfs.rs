@@ -130,6 +130,13 @@ pub fn access(pid: u32) -> io::Result<Access> {
     })
 }
 
+/// The effective user of a thread; an error: it is gone.
+pub fn effective_user(pid: u32, tid: u32) -> io::Result<u32> {
+    let status = std::fs::read(format!("/proc/{pid}/task/{tid}/status"))?;
+    let user = words(&status, b"Uid:").and_then(|words| words.get(1)?.parse().ok());
+    user.ok_or_else(unknown)
+}
+
 /// The words after a name in /proc/PID/status.
 fn words<'s>(status: &'s [u8], name: &[u8]) -> Option<Vec<&'s str>> {
     let mut lines = status.split(|&byte| byte == b'\n');

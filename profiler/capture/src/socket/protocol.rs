@@ -79,7 +79,7 @@ impl Protocol {
                     (Scope::Command, None) => Err("Start without the command's process"),
                     (_, Some(_)) => Err("Start with a process, which these terms do not allow"),
                     (Scope::Pids(pids), None) => Ok(pids.clone()),
-                    (Scope::System, None) => Ok(Vec::new()),
+                    (Scope::System | Scope::Selected(_), None) => Ok(Vec::new()),
                 };
                 let log = descriptor.ok_or("Start without the event log");
                 let with_log = log.and_then(|log| Ok((pids?, log)));

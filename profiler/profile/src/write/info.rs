@@ -70,6 +70,7 @@ fn recorded(recording: &Recording) -> Vec<Value> {
     let what = match recording.scope.as_str() {
         "system" => "the whole system".to_owned(),
         "pids" => "running processes".to_owned(),
+        "selected" => "selected processes".to_owned(),
         _ => command,
     };
     let end = recording

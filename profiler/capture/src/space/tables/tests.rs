@@ -15,6 +15,8 @@ use base::table::{Stats, Table};
 use profiler_common::unwind::Arch;
 
 const SIZES: Sizes = Sizes {
+    selected: 1,
+    awaited: 1,
     threads: 16,
     bulk_bytes: 1 << 16,
     rows: 4096,

@@ -1,0 +1,349 @@
+//! The threads of a selection, as /proc shows them: those that exist when the recording begins, and those at its end.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+
+use anyhow::{Context as _, bail};
+use nix::sys::stat::{major, minor};
+use profiler_common::glob::{self, Globs};
+use profiler_common::selection::{BY_CGROUP, BY_EXE, BY_NAME, BY_PID, BY_USER, CHOSEN, EXCLUDED, Key};
+
+use crate::files::same_file;
+use crate::hooks::selection::Tables;
+use crate::proc::cgroups::{self, Cgroup, Hierarchy};
+use crate::proc::procfs;
+use crate::proc::selection::{Conditions, Selection};
+use crate::proc::similar;
+use base::event::FileId;
+
+/// Bits of a device's minor number in the kernel (`MINORBITS` in `include/linux/kdev_t.h`).
+const MINOR_BITS: u32 = 20;
+
+/// A selection, with what its names mean on this machine.
+#[derive(Debug, Default)]
+pub struct Selected {
+    selection: Selection,
+    chosen: Found,
+    excluded: Found,
+    globs: Globs,
+}
+
+/// What the values of conditions mean.
+#[derive(Debug, Default)]
+struct Found {
+    cgroups: Vec<Cgroup>,
+    programs: Vec<FileId>,
+}
+
+impl Selected {
+    /// Finds the cgroups and programs.
+    ///
+    /// # Errors
+    /// When one does not exist, with similar names, or can't be recorded.
+    pub fn find(selection: &Selection) -> anyhow::Result<Self> {
+        let hierarchies = cgroups::hierarchies().context("cannot read /proc/self/cgroup")?;
+        let (chosen, excluded) = (&selection.chosen, &selection.excluded);
+        let found = Self {
+            chosen: Found::of(chosen, &hierarchies)?,
+            excluded: Found::of(excluded, &hierarchies)?,
+            globs: globs(selection)?,
+            selection: selection.clone(),
+        };
+        let mut all = found.chosen.cgroups.iter().chain(&found.excluded.cgroups);
+        if let Some(first) = all.next()
+            && let Some(other) = all.find(|other| other.hierarchy != first.hierarchy)
+        {
+            bail!(
+                "cgroups of one recording have to be in one hierarchy: `{}` is in {}, `{}` in {}",
+                first.path.escape_debug(),
+                first.hierarchy.name(),
+                other.path.escape_debug(),
+                other.hierarchy.name()
+            );
+        }
+        if !selection.waits {
+            found.chosen.cgroups.iter().try_for_each(require)?;
+        }
+        Ok(found)
+    }
+
+    /// The tables of the kernel side.
+    pub fn tables(&self) -> Tables {
+        let mut tables = Tables {
+            required: kinds(&self.selection.chosen),
+            excluding: kinds(&self.selection.excluded),
+            globs: self.globs.clone(),
+            ..Tables::default()
+        };
+        let lists = [
+            (&self.selection.chosen, &self.chosen, CHOSEN),
+            (&self.selection.excluded, &self.excluded, EXCLUDED),
+        ];
+        for (conditions, found, value) in lists {
+            tables
+                .cgroups
+                .extend(found.cgroups.iter().map(|cgroup| (cgroup.clone(), value)));
+            let users = conditions.users.iter().map(|&user| Key::new(BY_USER, u64::from(user)));
+            let pids = conditions.pids.iter().map(|&pid| Key::new(BY_PID, u64::from(pid)));
+            let programs = found.programs.iter().map(|file| Key {
+                kind: BY_EXE,
+                device: file.major << MINOR_BITS | file.minor,
+                number: file.inode,
+            });
+            for key in users.chain(pids).chain(programs) {
+                match tables.values.iter_mut().find(|(other, _)| *other == key) {
+                    Some((_, values)) => *values |= value,
+                    None => tables.values.push((key, value)),
+                }
+            }
+        }
+        tables
+    }
+
+    /// Whether there may be no thread yet.
+    pub fn waits(&self) -> bool {
+        self.selection.waits || self.selection.chosen.is_empty()
+    }
+
+    /// Whether a thread is one of those to record; false: it is gone. `at_end`: what its process started since the beginning is not
+    /// known here, so a process is not looked at.
+    pub fn contains(&self, pid: u32, tid: u32, at_end: bool) -> bool {
+        let (chosen, excluded) = (&self.selection.chosen, &self.selection.excluded);
+        let kinds = kinds(chosen) | kinds(excluded);
+        let allows = |kind: u32, is: &dyn Fn(bool) -> bool| {
+            kinds & kind == 0
+                || (self::kinds(chosen) & kind == 0 || is(true)) && !(self::kinds(excluded) & kind != 0 && is(false))
+        };
+        let list = |is_chosen| if is_chosen { chosen } else { excluded };
+        let found = |is_chosen| if is_chosen { &self.chosen } else { &self.excluded };
+        let cgroup = (kinds & BY_CGROUP != 0).then(|| self.cgroup_of(pid, tid)).flatten();
+        let user = (kinds & BY_USER != 0)
+            .then(|| procfs::effective_user(pid, tid).ok())
+            .flatten();
+        let program = (kinds & BY_EXE != 0).then(|| program_of(pid)).flatten();
+        let name = |tid| procfs::stat(pid, tid).map(|stat| stat.name).unwrap_or_default();
+        allows(BY_CGROUP, &|is| {
+            (cgroup.as_ref()).is_some_and(|path| found(is).cgroups.iter().any(|cgroup| cgroup.contains(path)))
+        }) && allows(BY_USER, &|is| user.is_some_and(|user| list(is).users.contains(&user)))
+            && (at_end || allows(BY_PID, &|is| list(is).pids.contains(&pid)))
+            && allows(BY_EXE, &|is| {
+                program.is_some_and(|program| found(is).programs.contains(&program))
+            })
+            && allows(BY_NAME, &|is| {
+                let list = if is { glob::CHOSEN } else { glob::EXCLUDED };
+                self.globs.matches(&name(tid), list) || self.globs.matches(&name(pid), list)
+            })
+    }
+
+    fn cgroup_of(&self, pid: u32, tid: u32) -> Option<String> {
+        let first = self.chosen.cgroups.first().or(self.excluded.cgroups.first())?;
+        cgroups::of_thread(pid, tid, first.hierarchy.number).ok()
+    }
+
+    /// Why no thread is one of those to record, with similar names.
+    pub fn nothing(&self) -> anyhow::Error {
+        let chosen = &self.selection.chosen;
+        let wait = "use --wait to wait for one";
+        let processes = || procfs::processes().unwrap_or_default().into_iter();
+        let names = || {
+            processes().filter_map(|pid| Some(String::from_utf8_lossy(&procfs::stat(pid, pid).ok()?.name).into_owned()))
+        };
+        let quoted = |list: &[String]| {
+            let all: Vec<String> = list.iter().map(|one| format!("`{}`", one.escape_debug())).collect();
+            all.join(" or ")
+        };
+        if chosen.len() == chosen.names.len() && !chosen.names.is_empty() {
+            let similar = similar::sentence(&chosen.names[0].replace(['*', '?'], ""), names());
+            return anyhow::anyhow!(
+                "no thread or process is called {}{similar}; {wait}",
+                quoted(&chosen.names)
+            );
+        }
+        if chosen.len() == chosen.programs.len() && !chosen.programs.is_empty() {
+            let programs = processes().filter_map(|pid| String::from_utf8(procfs::program(pid).0).ok());
+            let similar = similar::sentence(&chosen.programs[0], programs.filter(|path| !path.is_empty()));
+            return anyhow::anyhow!("no process executes {}{similar}; {wait}", quoted(&chosen.programs));
+        }
+        if chosen.len() == chosen.cgroups.len() && !chosen.cgroups.is_empty() {
+            return anyhow::anyhow!("there is no process in the cgroup {}; {wait}", quoted(&chosen.cgroups));
+        }
+        if chosen.len() == chosen.users.len() && !chosen.users.is_empty() {
+            let users: Vec<String> = chosen.users.iter().map(u32::to_string).collect();
+            return anyhow::anyhow!("there is no process of user {}; {wait}", users.join(" or "));
+        }
+        anyhow::anyhow!("no process meets all of these conditions; drop one, or {wait}")
+    }
+}
+
+impl Found {
+    fn of(conditions: &Conditions, hierarchies: &[Hierarchy]) -> anyhow::Result<Self> {
+        let cgroups = conditions.cgroups.iter().map(|text| cgroups::named(text, hierarchies));
+        let programs = conditions.programs.iter().map(|path| identities(path));
+        Ok(Self {
+            cgroups: cgroups.collect::<anyhow::Result<_>>()?,
+            programs: programs.collect::<anyhow::Result<Vec<_>>>()?.concat(),
+        })
+    }
+}
+
+/// The kinds of conditions that have a value.
+fn kinds(conditions: &Conditions) -> u32 {
+    let kind = |is_empty: bool, kind: u32| if is_empty { 0 } else { kind };
+    kind(conditions.cgroups.is_empty(), BY_CGROUP)
+        | kind(conditions.names.is_empty(), BY_NAME)
+        | kind(conditions.programs.is_empty(), BY_EXE)
+        | kind(conditions.users.is_empty(), BY_USER)
+        | kind(conditions.pids.is_empty(), BY_PID)
+}
+
+fn globs(selection: &Selection) -> anyhow::Result<Globs> {
+    let mut globs = Globs::default();
+    for (names, list) in [
+        (&selection.chosen.names, glob::CHOSEN),
+        (&selection.excluded.names, glob::EXCLUDED),
+    ] {
+        for name in names {
+            if !globs.add(name.as_bytes(), list) {
+                bail!(
+                    "too many names: there is no space for `{}`; join some with `*`",
+                    name.escape_debug()
+                );
+            }
+        }
+    }
+    Ok(globs)
+}
+
+/// Fails unless a cgroup exists, with similar ones.
+fn require(cgroup: &Cgroup) -> anyhow::Result<()> {
+    if cgroup.exists() {
+        return Ok(());
+    }
+    let mut paths = Vec::new();
+    cgroup.hierarchy.walk("/", |path, _| paths.push(path.to_owned()));
+    let base = cgroup.path.rsplit('/').next().unwrap_or_default();
+    // First those in the same folder, or with the same name elsewhere.
+    let folder = &cgroup.path[..cgroup.path.len() - base.len()];
+    let near = paths
+        .iter()
+        .filter(|path| path.starts_with(folder) || path.rsplit('/').next() == Some(base));
+    let near: Vec<String> = near.cloned().collect();
+    bail!(
+        "there is no cgroup `{}` in {}{}; use --wait to wait for it",
+        cgroup.path.escape_debug(),
+        cgroup.hierarchy.mount.display(),
+        similar::sentence(&cgroup.path, if near.is_empty() { paths } else { near })
+    )
+}
+
+/// The numbers that the kernel may have for a program's file.
+fn identities(path: &str) -> anyhow::Result<Vec<FileId>> {
+    let shown = path.escape_debug();
+    // Only a regular file is opened: opening a device may have an effect.
+    let held = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path);
+    let held = held.with_context(|| format!("there is no program `{shown}`"))?;
+    if !held.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        bail!("`{shown}` is not a program: name its file");
+    }
+    let file = File::open(format!("/proc/self/fd/{}", held.as_raw_fd()));
+    same_file::identities(&file.with_context(|| format!("cannot open `{shown}`"))?)
+        .with_context(|| format!("cannot look at `{shown}`"))
+}
+
+/// The file of a process's program, as `stat` shows it.
+fn program_of(pid: u32) -> Option<FileId> {
+    let metadata = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
+    Some(FileId {
+        major: u32::try_from(major(metadata.dev())).ok()?,
+        minor: u32::try_from(minor(metadata.dev())).ok()?,
+        inode: metadata.ino(),
+        ..FileId::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own(chosen: Conditions, excluded: Conditions) -> bool {
+        let selection = Selection {
+            chosen,
+            excluded,
+            waits: true,
+        };
+        let selected = Selected::find(&selection).unwrap();
+        selected.contains(std::process::id(), nix::unistd::gettid().as_raw().unsigned_abs(), false)
+    }
+
+    fn users(users: &[u32]) -> Conditions {
+        Conditions {
+            users: users.to_vec(),
+            ..Conditions::default()
+        }
+    }
+
+    #[test]
+    fn this_thread_meets_its_own_conditions() {
+        let none = Conditions::default;
+        let user = nix::unistd::geteuid().as_raw();
+        assert!(
+            own(users(&[user]), none()) && own(users(&[user + 1, user]), none()) && !own(users(&[user + 1]), none())
+        );
+        assert!(
+            !own(users(&[user]), users(&[user])) && own(none(), users(&[user + 1])) && !own(none(), users(&[user]))
+        );
+        let program = |path: &str| Conditions {
+            programs: vec![path.to_owned()],
+            ..none()
+        };
+        let exe = std::env::current_exe().unwrap();
+        assert!(own(program(exe.to_str().unwrap()), none()) && !own(program("/bin/sh"), none()));
+        let pids = |pid| Conditions {
+            pids: vec![pid],
+            ..none()
+        };
+        assert!(own(pids(std::process::id()), none()) && !own(pids(1), none()));
+        let name = std::fs::read_to_string("/proc/thread-self/comm").unwrap();
+        let names = |name: &str| Conditions {
+            names: vec![name.to_owned()],
+            ..none()
+        };
+        assert!(own(names(name.trim_end()), none()) && own(names("*"), none()) && !own(names("-"), none()));
+        // Different conditions have to be met together.
+        let both = Conditions {
+            pids: vec![1],
+            ..users(&[user])
+        };
+        assert!(!own(both, none()));
+    }
+
+    #[test]
+    fn missing_programs_and_too_many_names_are_refused() {
+        let of = |chosen| {
+            Selected::find(&Selection {
+                chosen,
+                ..Selection::default()
+            })
+        };
+        for path in ["/nonexistent", "/", ""] {
+            let programs = vec![path.to_owned()];
+            assert!(
+                of(Conditions {
+                    programs,
+                    ..Conditions::default()
+                })
+                .is_err(),
+                "{path}"
+            );
+        }
+        let names = (0..30).map(|number| format!("abcdefghijk{number}")).collect();
+        assert!(
+            of(Conditions {
+                names,
+                ..Conditions::default()
+            })
+            .is_err()
+        );
+    }
+}

@@ -1,0 +1,28 @@
+//! Which processes and threads `record` records, by what they are.
+
+use clap::Args;
+
+/// Conditions of recorded threads.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Scope")]
+pub struct ScopeArgs {
+    /// Record the processes in this cgroup and those below it: a path below /sys/fs/cgroup, or as in
+    /// /proc/PID/cgroup (repeatable: any of them)
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Vec<String>,
+    /// Record threads and processes with this name, in which `*` and `?` match any text and byte
+    /// (repeatable)
+    #[arg(long, value_name = "GLOB")]
+    pub name: Vec<String>,
+    /// Record processes that execute this file (repeatable)
+    #[arg(long, value_name = "PATH")]
+    pub exe: Vec<String>,
+    /// Leave out what this matches: `cgroup=PATH`, `name=GLOB`, `exe=PATH`, `user=NAME` or `pid=PID`
+    /// (repeatable)
+    #[arg(long, value_name = "KIND=VALUE")]
+    pub exclude: Vec<String>,
+    /// Wait for the first matching process, which may have a cgroup that does not exist yet; -d
+    /// counts from then
+    #[arg(long)]
+    pub wait: bool,
+}
