@@ -3,6 +3,7 @@
 
 pub mod capabilities;
 pub mod cgroups;
+pub mod containers;
 pub mod daemon;
 pub(crate) mod debugfs;
 pub mod dispositions;
@@ -11,6 +12,7 @@ pub mod machine;
 pub mod memory;
 pub(crate) mod mounts;
 pub mod open_files;
+pub mod owner;
 pub mod page_cache;
 pub mod pidfd;
 pub mod priority;

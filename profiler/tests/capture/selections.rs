@@ -230,6 +230,43 @@ fn a_cgroup_that_is_created_later_and_again() {
     check(&recording, &outputs, |phase| phase == 0);
 }
 
+/// Cgroups are found by name wherever they are, also those that are created during the recording.
+#[test]
+fn a_unit_and_a_container() {
+    let id = "0123456789abcdef".repeat(4);
+    let container = format!("docker-{id}.scope");
+    let names = ["x.slice", "x.slice/demo.service", "y.service", container.as_str()];
+    let Some((cgroups, folder)) = (!skipped())
+        .then(|| Cgroups::new(&names))
+        .flatten()
+        .zip(tempfile::tempdir().ok())
+    else {
+        return;
+    };
+    let program = compile(folder.path(), "selections", PROGRAM, &["-O1"]);
+    let [unit, other, container] = [2, 3, 4].map(|place| cgroups.folder(place));
+    let mut output = Vec::new();
+    let chosen = conditions(|one| one.units.push("demo".to_owned()));
+    let recording = record(asked(chosen, Conditions::default()), || {
+        output = run(&program, &["move", unit, other, container]);
+        let again = format!("{other}/demo.service");
+        std::fs::create_dir(&again).unwrap();
+        output.extend(run(&program, &["move", &again, other]));
+        for _ in 0..100 {
+            if std::fs::remove_dir(&again).is_ok() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    });
+    check(&recording, &output, |phase| phase == 0);
+    let chosen = conditions(|one| one.containers.push(id[..12].to_owned()));
+    let recording = record(asked(chosen, Conditions::default()), || {
+        output = run(&program, &["move", unit, other, container]);
+    });
+    check(&recording, &output, |phase| phase == 2);
+}
+
 #[test]
 fn many_births_in_two_cgroups() {
     let Some((cgroups, folder)) = (!skipped())

@@ -80,6 +80,7 @@ fn everything() -> Tables {
     Tables {
         required: all,
         excluding: all,
+        hierarchy: hierarchies.first().cloned(),
         cgroups: root.take(1).map(|cgroup| (cgroup, CHOSEN)).collect(),
         ..Tables::default()
     }

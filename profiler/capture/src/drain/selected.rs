@@ -1,5 +1,8 @@
 //! The threads of a selection, as /proc shows them: those that exist when the recording begins, and those at its end.
 
+mod cgroup_names;
+mod nothing;
+
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -14,7 +17,6 @@ use crate::hooks::selection::Tables;
 use crate::proc::cgroups::{self, Cgroup, Hierarchy};
 use crate::proc::procfs;
 use crate::proc::selection::{Conditions, Selection};
-use crate::proc::similar;
 use base::event::FileId;
 
 /// Bits of a device's minor number in the kernel (`MINORBITS` in `include/linux/kdev_t.h`).
@@ -26,6 +28,7 @@ pub struct Selected {
     selection: Selection,
     chosen: Found,
     excluded: Found,
+    hierarchy: Option<Hierarchy>,
     globs: Globs,
 }
 
@@ -33,6 +36,8 @@ pub struct Selected {
 #[derive(Debug, Default)]
 struct Found {
     cgroups: Vec<Cgroup>,
+    /// Names of cgroups, wherever they are.
+    cgroup_names: Vec<String>,
     programs: Vec<FileId>,
 }
 
@@ -44,28 +49,49 @@ impl Selected {
     pub fn find(selection: &Selection) -> anyhow::Result<Self> {
         let hierarchies = cgroups::hierarchies().context("cannot read /proc/self/cgroup")?;
         let (chosen, excluded) = (&selection.chosen, &selection.excluded);
-        let found = Self {
+        let mut found = Self {
             chosen: Found::of(chosen, &hierarchies)?,
             excluded: Found::of(excluded, &hierarchies)?,
             globs: globs(selection)?,
+            hierarchy: None,
             selection: selection.clone(),
         };
-        let mut all = found.chosen.cgroups.iter().chain(&found.excluded.cgroups);
-        if let Some(first) = all.next()
-            && let Some(other) = all.find(|other| other.hierarchy != first.hierarchy)
-        {
-            bail!(
-                "cgroups of one recording have to be in one hierarchy: `{}` is in {}, `{}` in {}",
-                first.path.escape_debug(),
-                first.hierarchy.name(),
-                other.path.escape_debug(),
-                other.hierarchy.name()
-            );
-        }
+        found.hierarchy = found.one_hierarchy(hierarchies)?;
         if !selection.waits {
-            found.chosen.cgroups.iter().try_for_each(require)?;
+            found.chosen.cgroups.iter().try_for_each(nothing::require)?;
         }
         Ok(found)
+    }
+
+    /// The hierarchy of the cgroups: that of the paths or, of names, the first that has one of them.
+    fn one_hierarchy(&self, mut all: Vec<Hierarchy>) -> anyhow::Result<Option<Hierarchy>> {
+        let mut named = self.chosen.cgroups.iter().chain(&self.excluded.cgroups);
+        if let Some(first) = named.next() {
+            let other = named.find(|other| other.hierarchy != first.hierarchy);
+            return match other {
+                None => Ok(Some(first.hierarchy.clone())),
+                Some(other) => bail!(
+                    "cgroups of one recording have to be in one hierarchy: `{}` is in {}, `{}` in {}",
+                    first.path.escape_debug(),
+                    first.hierarchy.name(),
+                    other.path.escape_debug(),
+                    other.hierarchy.name()
+                ),
+            };
+        }
+        if self.selection.chosen.of_cgroups() + self.selection.excluded.of_cgroups() == 0 {
+            return Ok(None);
+        }
+        all.retain(|one| one.number == 0 || one.controller().is_some());
+        let has_one = |hierarchy: &&Hierarchy| {
+            let mut any = false;
+            hierarchy.walk("/", |path, _| {
+                any |= self.chosen.has_name(path) || self.excluded.has_name(path);
+            });
+            any
+        };
+        let found = all.iter().find(has_one).or(all.first()).cloned();
+        Ok(Some(found.context("no hierarchy of cgroups is mounted")?))
     }
 
     /// The tables of the kernel side.
@@ -74,6 +100,7 @@ impl Selected {
             required: kinds(&self.selection.chosen),
             excluding: kinds(&self.selection.excluded),
             globs: self.globs.clone(),
+            hierarchy: self.hierarchy.clone(),
             ..Tables::default()
         };
         let lists = [
@@ -81,6 +108,8 @@ impl Selected {
             (&self.selection.excluded, &self.excluded, EXCLUDED),
         ];
         for (conditions, found, value) in lists {
+            let names = found.cgroup_names.iter().cloned();
+            tables.names.extend(names.map(|name| (name, value)));
             tables
                 .cgroups
                 .extend(found.cgroups.iter().map(|cgroup| (cgroup.clone(), value)));
@@ -124,7 +153,7 @@ impl Selected {
         let program = (kinds & BY_EXE != 0).then(|| program_of(pid)).flatten();
         let name = |tid| procfs::stat(pid, tid).map(|stat| stat.name).unwrap_or_default();
         allows(BY_CGROUP, &|is| {
-            (cgroup.as_ref()).is_some_and(|path| found(is).cgroups.iter().any(|cgroup| cgroup.contains(path)))
+            cgroup.as_ref().is_some_and(|path| found(is).has_cgroup(path))
         }) && allows(BY_USER, &|is| user.is_some_and(|user| list(is).users.contains(&user)))
             && (at_end || allows(BY_PID, &|is| list(is).pids.contains(&pid)))
             && allows(BY_EXE, &|is| {
@@ -137,42 +166,7 @@ impl Selected {
     }
 
     fn cgroup_of(&self, pid: u32, tid: u32) -> Option<String> {
-        let first = self.chosen.cgroups.first().or(self.excluded.cgroups.first())?;
-        cgroups::of_thread(pid, tid, first.hierarchy.number).ok()
-    }
-
-    /// Why no thread is one of those to record, with similar names.
-    pub fn nothing(&self) -> anyhow::Error {
-        let chosen = &self.selection.chosen;
-        let wait = "use --wait to wait for one";
-        let processes = || procfs::processes().unwrap_or_default().into_iter();
-        let names = || {
-            processes().filter_map(|pid| Some(String::from_utf8_lossy(&procfs::stat(pid, pid).ok()?.name).into_owned()))
-        };
-        let quoted = |list: &[String]| {
-            let all: Vec<String> = list.iter().map(|one| format!("`{}`", one.escape_debug())).collect();
-            all.join(" or ")
-        };
-        if chosen.len() == chosen.names.len() && !chosen.names.is_empty() {
-            let similar = similar::sentence(&chosen.names[0].replace(['*', '?'], ""), names());
-            return anyhow::anyhow!(
-                "no thread or process is called {}{similar}; {wait}",
-                quoted(&chosen.names)
-            );
-        }
-        if chosen.len() == chosen.programs.len() && !chosen.programs.is_empty() {
-            let programs = processes().filter_map(|pid| String::from_utf8(procfs::program(pid).0).ok());
-            let similar = similar::sentence(&chosen.programs[0], programs.filter(|path| !path.is_empty()));
-            return anyhow::anyhow!("no process executes {}{similar}; {wait}", quoted(&chosen.programs));
-        }
-        if chosen.len() == chosen.cgroups.len() && !chosen.cgroups.is_empty() {
-            return anyhow::anyhow!("there is no process in the cgroup {}; {wait}", quoted(&chosen.cgroups));
-        }
-        if chosen.len() == chosen.users.len() && !chosen.users.is_empty() {
-            let users: Vec<String> = chosen.users.iter().map(u32::to_string).collect();
-            return anyhow::anyhow!("there is no process of user {}; {wait}", users.join(" or "));
-        }
-        anyhow::anyhow!("no process meets all of these conditions; drop one, or {wait}")
+        cgroups::of_thread(pid, tid, self.hierarchy.as_ref()?.number).ok()
     }
 }
 
@@ -182,15 +176,25 @@ impl Found {
         let programs = conditions.programs.iter().map(|path| identities(path));
         Ok(Self {
             cgroups: cgroups.collect::<anyhow::Result<_>>()?,
+            cgroup_names: cgroup_names::of(conditions, hierarchies)?,
             programs: programs.collect::<anyhow::Result<Vec<_>>>()?.concat(),
         })
+    }
+
+    fn has_cgroup(&self, path: &str) -> bool {
+        self.cgroups.iter().any(|cgroup| cgroup.contains(path)) || self.has_name(path)
+    }
+
+    fn has_name(&self, path: &str) -> bool {
+        path.split('/')
+            .any(|part| self.cgroup_names.iter().any(|name| name == part))
     }
 }
 
 /// The kinds of conditions that have a value.
 fn kinds(conditions: &Conditions) -> u32 {
     let kind = |is_empty: bool, kind: u32| if is_empty { 0 } else { kind };
-    kind(conditions.cgroups.is_empty(), BY_CGROUP)
+    kind(conditions.of_cgroups() == 0, BY_CGROUP)
         | kind(conditions.names.is_empty(), BY_NAME)
         | kind(conditions.programs.is_empty(), BY_EXE)
         | kind(conditions.users.is_empty(), BY_USER)
@@ -213,28 +217,6 @@ fn globs(selection: &Selection) -> anyhow::Result<Globs> {
         }
     }
     Ok(globs)
-}
-
-/// Fails unless a cgroup exists, with similar ones.
-fn require(cgroup: &Cgroup) -> anyhow::Result<()> {
-    if cgroup.exists() {
-        return Ok(());
-    }
-    let mut paths = Vec::new();
-    cgroup.hierarchy.walk("/", |path, _| paths.push(path.to_owned()));
-    let base = cgroup.path.rsplit('/').next().unwrap_or_default();
-    // First those in the same folder, or with the same name elsewhere.
-    let folder = &cgroup.path[..cgroup.path.len() - base.len()];
-    let near = paths
-        .iter()
-        .filter(|path| path.starts_with(folder) || path.rsplit('/').next() == Some(base));
-    let near: Vec<String> = near.cloned().collect();
-    bail!(
-        "there is no cgroup `{}` in {}{}; use --wait to wait for it",
-        cgroup.path.escape_debug(),
-        cgroup.hierarchy.mount.display(),
-        similar::sentence(&cgroup.path, if near.is_empty() { paths } else { near })
-    )
 }
 
 /// The numbers that the kernel may have for a program's file.

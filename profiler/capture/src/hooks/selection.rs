@@ -33,8 +33,12 @@ pub struct Tables {
     pub values: Vec<(Key, u32)>,
     /// Patterns of names.
     pub globs: Globs,
-    /// Cgroups, all of one hierarchy.
+    /// The hierarchy of the cgroups.
+    pub hierarchy: Option<Hierarchy>,
+    /// Cgroups by path.
     pub cgroups: Vec<(Cgroup, u32)>,
+    /// Cgroups by name, wherever they are.
+    pub names: Vec<(String, u32)>,
 }
 
 impl Tables {
@@ -58,9 +62,11 @@ impl Tables {
         (config.required, config.excluding) = (self.required, self.excluding);
         let count = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
         sizes.selected = SELECTED.saturating_add(count);
-        sizes.awaited = u32::try_from(self.cgroups.len()).unwrap_or(u32::MAX).max(1);
-        if let Some((cgroup, _)) = self.cgroups.first() {
-            locate(&cgroup.hierarchy, config, types)?;
+        sizes.awaited = u32::try_from(self.cgroups.len() + self.names.len())
+            .unwrap_or(u32::MAX)
+            .max(1);
+        if let Some(hierarchy) = &self.hierarchy {
+            locate(hierarchy, config, types)?;
         }
         let of_cgroups = [
             config.task_cgroups,
@@ -124,11 +130,12 @@ impl Tables {
         }
         let map = ebpf.map_mut("AWAITED").context(NO_MAP)?;
         let mut awaited: HashMap<&mut MapData, CgroupPath, u32> = HashMap::try_from(map)?;
-        for (path, value) in merged(
-            self.cgroups
-                .iter()
-                .map(|(cgroup, value)| (cgroup.path.as_str(), *value)),
-        ) {
+        let paths = self
+            .cgroups
+            .iter()
+            .map(|(cgroup, value)| (cgroup.path.as_str(), *value));
+        let names = self.names.iter().map(|(name, value)| (name.as_str(), *value));
+        for (path, value) in merged(paths.chain(names)) {
             awaited.insert(padded(path)?, value, 0)?;
         }
         for name in OF_CGROUPS {
@@ -144,19 +151,31 @@ impl Tables {
 
     /// Adds the cgroups that exist. Each is added before those below it are listed: the hooks add what is created after that.
     fn add_existing(&self, ebpf: &mut Ebpf) -> anyhow::Result<()> {
+        let Some(hierarchy) = &self.hierarchy else {
+            return Ok(());
+        };
         let mut selected = selected(ebpf)?;
+        let mut result = Ok(());
+        let mut add = |id: u64, value: u32| {
+            let key = words(&Key::new(BY_CGROUP, id));
+            let before = selected.get(&key, 0).unwrap_or(0);
+            if value != 0
+                && let Err(error) = selected.insert(key, before | value, 0)
+            {
+                result = Err(error);
+            }
+        };
         for (cgroup, value) in &self.cgroups {
-            let mut result = Ok(());
-            cgroup.hierarchy.walk(&cgroup.path, |_, id| {
-                let key = words(&Key::new(BY_CGROUP, id));
-                let before = selected.get(&key, 0).unwrap_or(0);
-                if let Err(error) = selected.insert(key, before | value, 0) {
-                    result = Err(error);
-                }
-            });
-            result.context("too many cgroups to record: name fewer, or record everything with -a")?;
+            hierarchy.walk(&cgroup.path, |_, id| add(id, *value));
         }
-        Ok(())
+        if !self.names.is_empty() {
+            hierarchy.walk("/", |path, id| {
+                let is_below = |name: &str| path.split('/').any(|part| part == name);
+                let values = self.names.iter().filter(|(name, _)| is_below(name));
+                add(id, values.fold(0, |values, (_, value)| values | value));
+            });
+        }
+        result.context("too many cgroups to record: name fewer, or record everything with -a")
     }
 }
 

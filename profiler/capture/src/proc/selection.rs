@@ -8,6 +8,12 @@ use serde::{Deserialize, Serialize};
 pub struct Conditions {
     /// Paths of cgroups, each of which includes those below it.
     pub cgroups: Vec<String>,
+    /// Units of systemd, with the suffix or, for services, without. Units, containers and pods mean cgroups, like the paths above.
+    pub units: Vec<String>,
+    /// Containers, by name or the beginning of the id.
+    pub containers: Vec<String>,
+    /// Pods of Kubernetes: `NAMESPACE/NAME`.
+    pub pods: Vec<String>,
     /// Patterns of names, of the thread or its process.
     pub names: Vec<String>,
     /// Files of programs.
@@ -33,7 +39,12 @@ pub struct Selection {
 impl Conditions {
     /// The number of values.
     pub fn len(&self) -> usize {
-        self.cgroups.len() + self.names.len() + self.programs.len() + self.users.len() + self.pids.len()
+        self.of_cgroups() + self.names.len() + self.programs.len() + self.users.len() + self.pids.len()
+    }
+
+    /// The number of values that mean cgroups.
+    pub fn of_cgroups(&self) -> usize {
+        self.cgroups.len() + self.units.len() + self.containers.len() + self.pods.len()
     }
 
     /// Whether there is no condition.

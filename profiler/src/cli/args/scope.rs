@@ -10,14 +10,24 @@ pub struct ScopeArgs {
     /// /proc/PID/cgroup (repeatable: any of them)
     #[arg(long, value_name = "PATH")]
     pub cgroup: Vec<String>,
-    /// Record threads and processes with this name, in which `*` and `?` match any text and byte
-    /// (repeatable)
+    /// Record this unit of systemd, of the system or a user; a service needs no suffix (repeatable)
+    #[arg(long, value_name = "NAME")]
+    pub unit: Vec<String>,
+    /// Record this container of Docker, Podman, containerd or CRI-O (repeatable)
+    #[arg(long, value_name = "NAME|ID")]
+    pub container: Vec<String>,
+    /// Record this pod of Kubernetes (repeatable)
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub pod: Vec<String>,
+    /// Record threads and processes with this name, in which `*` matches any text and `?` any
+    /// byte (repeatable)
     #[arg(long, value_name = "GLOB")]
     pub name: Vec<String>,
     /// Record processes that execute this file (repeatable)
     #[arg(long, value_name = "PATH")]
     pub exe: Vec<String>,
-    /// Leave out what this matches: `cgroup=PATH`, `name=GLOB`, `exe=PATH`, `user=NAME` or `pid=PID`
+    /// Leave out what this matches: `cgroup=PATH`, `name=GLOB`, `exe=PATH`, `user=NAME`,
+    /// `pid=PID`, `unit=NAME`, `container=NAME` or `pod=NAME`
     /// (repeatable)
     #[arg(long, value_name = "KIND=VALUE")]
     pub exclude: Vec<String>,

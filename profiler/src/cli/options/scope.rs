@@ -19,6 +19,9 @@ pub fn target(args: &mut args::Record, command: Option<Vec<OsString>>) -> Result
     let scope = &args.scope;
     let mut chosen = Conditions {
         cgroups: scope.cgroup.clone(),
+        units: scope.unit.clone(),
+        containers: scope.container.clone(),
+        pods: scope.pod.clone(),
         names: scope.name.clone(),
         programs: absolute(&scope.exe)?,
         users: args.user.iter().map(|name| user_id(name)).collect::<Result<_>>()?,
@@ -26,11 +29,11 @@ pub fn target(args: &mut args::Record, command: Option<Vec<OsString>>) -> Result
     };
     let excluded = excluded(&scope.exclude)?;
     if args.all && !chosen.is_empty() {
-        bail!("-a records everything: drop it, or drop --cgroup, --name, --exe and --user");
+        bail!("-a records everything: drop it, or drop --cgroup, --name and the like");
     }
     let waits = scope.wait;
     if waits && chosen.is_empty() {
-        bail!("--wait requires --cgroup, --name, --exe or --user: name what to wait for");
+        bail!("--wait requires --cgroup, --unit, --name, --exe or --user: name what to wait for");
     }
     let target = match (args.all, pids.is_empty(), command) {
         (true, _, command) if excluded.is_empty() => Target::System(command),
@@ -73,6 +76,9 @@ fn excluded(words: &[String]) -> Result<Conditions> {
         let value = value.to_owned();
         match kind {
             "cgroup" => excluded.cgroups.push(value),
+            "unit" => excluded.units.push(value),
+            "container" => excluded.containers.push(value),
+            "pod" => excluded.pods.push(value),
             "name" => excluded.names.push(value),
             "exe" => excluded.programs.extend(absolute(&[value])?),
             "user" => excluded.users.push(user_id(&value)?),
@@ -80,7 +86,9 @@ fn excluded(words: &[String]) -> Result<Conditions> {
                 let pid = value.parse().with_context(|| format!("invalid process id: {value}"))?;
                 excluded.pids.extend(checked_pids(vec![pid])?);
             }
-            _ => bail!("unknown kind `{kind}` of --exclude; expected one of cgroup, name, exe, user, pid"),
+            _ => bail!(
+                "unknown kind `{kind}` of --exclude; expected one of cgroup, unit, container, pod, name, exe, user, pid"
+            ),
         }
     }
     Ok(excluded)

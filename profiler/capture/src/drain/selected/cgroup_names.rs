@@ -1,0 +1,168 @@
+//! Names of the cgroups of units, containers and pods, which may be anywhere in a hierarchy.
+
+use anyhow::bail;
+
+use crate::proc::cgroups::Hierarchy;
+use crate::proc::containers::{self, Container};
+use crate::proc::owner;
+use crate::proc::selection::Conditions;
+use crate::proc::similar;
+
+/// Suffixes of units that have a cgroup (systemd.unit(5)).
+const UNITS: [&str; 6] = [".service", ".scope", ".slice", ".socket", ".mount", ".swap"];
+/// What runtimes put around a container's id.
+const OF_CONTAINERS: [(&str, &str); 8] = [
+    ("", ""),
+    ("docker-", ".scope"),
+    ("libpod-", ".scope"),
+    ("libpod-", ""),
+    ("crio-", ".scope"),
+    ("crio-", ""),
+    ("cri-containerd-", ".scope"),
+    ("nerdctl-", ".scope"),
+];
+/// Classes of pods, as the kubelet puts them before a pod.
+const CLASSES: [&str; 3] = ["", "-burstable", "-besteffort"];
+/// Characters of an id that are enough.
+const SHORTEST_ID: usize = 4;
+
+/// The names of the cgroups that the conditions mean.
+///
+/// # Errors
+/// When there is no such container or pod, with similar names.
+pub(super) fn of(conditions: &Conditions, hierarchies: &[Hierarchy]) -> anyhow::Result<Vec<String>> {
+    let mut names: Vec<String> = conditions.units.iter().flat_map(|unit| of_unit(unit)).collect();
+    if conditions.containers.is_empty() && conditions.pods.is_empty() {
+        return Ok(names);
+    }
+    let known = containers::all();
+    for wanted in &conditions.containers {
+        let ids = ids(wanted, &known, hierarchies);
+        if ids.is_empty() {
+            let all = known.iter().flat_map(|one| one.names.iter().cloned());
+            bail!(
+                "there is no container `{}`{}; name a running one, or its cgroup with --cgroup",
+                wanted.escape_debug(),
+                similar::sentence(wanted, all)
+            );
+        }
+        names.extend(ids.iter().flat_map(|id| of_container(id)));
+    }
+    for wanted in &conditions.pods {
+        let pods = || known.iter().filter_map(|one| one.pod.as_ref());
+        let Some(pod) = pods().find(|pod| pod.name == *wanted || pod.uid == *wanted) else {
+            bail!(
+                "there is no pod `{}`{}; pods are named NAMESPACE/NAME",
+                wanted.escape_debug(),
+                similar::sentence(wanted, pods().map(|pod| pod.name.clone()))
+            );
+        };
+        names.extend(of_pod(&pod.uid));
+    }
+    Ok(names)
+}
+
+/// The name of a unit's cgroup, and how systemd writes one that the kernel would reserve (`cg_escape`).
+fn of_unit(unit: &str) -> [String; 2] {
+    let has_suffix = UNITS.iter().any(|suffix| unit.ends_with(suffix));
+    let unit = format!("{unit}{}", if has_suffix { "" } else { ".service" });
+    let escaped = format!("_{unit}");
+    [unit, escaped]
+}
+
+fn of_container(id: &str) -> Vec<String> {
+    let lxc = ["lxc.payload."].map(|prefix| format!("{prefix}{id}"));
+    let names = OF_CONTAINERS
+        .iter()
+        .map(|(before, after)| format!("{before}{id}{after}"));
+    names.chain(lxc).collect()
+}
+
+fn of_pod(uid: &str) -> Vec<String> {
+    let slice = |class: &&str| format!("kubepods{class}-pod{}.slice", uid.replace('-', "_"));
+    let slices = CLASSES.iter().map(slice);
+    slices.chain([format!("pod{uid}")]).collect()
+}
+
+/// The ids of the containers with this name, or whose id begins like this.
+fn ids(wanted: &str, known: &[Container], hierarchies: &[Hierarchy]) -> Vec<String> {
+    let is_wanted = |id: &str| wanted.len() >= SHORTEST_ID && id.starts_with(wanted);
+    let of_state = known
+        .iter()
+        .filter(|one| is_wanted(&one.id) || one.names.iter().any(|name| name == wanted));
+    let mut ids: Vec<String> = of_state.map(|one| one.id.clone()).collect();
+    for hierarchy in hierarchies {
+        hierarchy.walk("/", |path, _| {
+            ids.extend(owner::of(path).container.filter(|id| is_wanted(id) || id == wanted));
+        });
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_needs_no_suffix() {
+        assert_eq!(of_unit("nginx")[0], "nginx.service");
+        assert_eq!(of_unit("a@b.service"), ["a@b.service", "_a@b.service"]);
+        assert_eq!(of_unit("session-1.scope")[0], "session-1.scope");
+        assert_eq!(of_unit("cpu.x")[1], "_cpu.x.service");
+    }
+
+    /// What the names of cgroups are made from is found in them again.
+    #[test]
+    fn names_of_containers_and_pods_are_those_that_paths_have() {
+        let (id, uid) = ("3f4e9a1b".repeat(8), "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0");
+        for name in of_container(&id) {
+            assert_eq!(
+                owner::of(&format!("/x.slice/{name}")).container,
+                Some(id.clone()),
+                "{name}"
+            );
+        }
+        for name in of_pod(uid) {
+            assert_eq!(
+                owner::of(&format!("/kubepods/{name}")).pod.as_deref(),
+                Some(uid),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn containers_are_found_by_name_and_id() {
+        let known = |id: &str, name: &str| Container {
+            id: id.to_owned(),
+            names: vec![name.to_owned()],
+            pod: None,
+        };
+        let known = [known("abcdef12", "web"), known("abcdef99", "web"), known("0123", "abc")];
+        let found = |wanted| ids(wanted, &known, &[]);
+        assert_eq!(found("web"), ["abcdef12", "abcdef99"]);
+        assert_eq!(found("abcdef1"), ["abcdef12"]);
+        assert_eq!(found("abc"), ["0123"]);
+        assert!(found("ab").is_empty() && found("").is_empty());
+    }
+
+    #[test]
+    fn unknown_containers_and_pods_are_refused() {
+        let containers = vec!["no such container".to_owned()];
+        let pods = vec!["no/such".to_owned()];
+        for conditions in [
+            Conditions {
+                containers,
+                ..Conditions::default()
+            },
+            Conditions {
+                pods,
+                ..Conditions::default()
+            },
+        ] {
+            assert!(of(&conditions, &[]).is_err());
+        }
+    }
+}
