@@ -1,0 +1,162 @@
+//! Collects the facts of a recording that its paths consist of.
+
+use std::cmp::Reverse;
+
+use rustc_hash::FxHashMap;
+
+use super::lanes::{EndedBy, Lane, LaneRequest, LaneSample, LaneWait, Lanes};
+use base::addr::{Timestamp, ns};
+use fact::{Cause, EffectKind, EventKind, FactSink, Mark, Reason, SampleFact, Tables, ThreadId, WaitFact, WaitReason};
+
+/// Most waits, samples and causes that are kept, together: 3 GiB.
+const MAX_KEPT: usize = 1 << 25;
+
+/// Facts of a recording, by thread.
+#[derive(Debug, Default)]
+pub struct PathFacts {
+    threads: Vec<ThreadRows>,
+    requests: FxHashMap<(ThreadId, Timestamp), LaneRequest>,
+    kept: usize,
+    left_out: u64,
+}
+
+#[derive(Debug, Default)]
+struct ThreadRows {
+    waits: Vec<LaneWait>,
+    samples: Vec<LaneSample>,
+    /// On CPUs, in ns.
+    cpu: u64,
+}
+
+impl PathFacts {
+    /// Whether it contains no waits.
+    pub fn is_empty(&self) -> bool {
+        self.threads.iter().all(|rows| rows.waits.is_empty())
+    }
+
+    /// Facts that exceeded the limit, and are missing.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// The thread that ran longest.
+    pub(super) fn busiest(&self) -> Option<ThreadId> {
+        let threads = (0..).map(ThreadId).zip(&self.threads);
+        // The first of several.
+        threads
+            .max_by_key(|(id, rows)| (rows.cpu, Reverse(*id)))
+            .map(|(id, _)| id)
+    }
+
+    /// The lanes of the recording's threads.
+    pub fn lanes(self, tables: &Tables) -> Lanes {
+        let Self {
+            mut threads, requests, ..
+        } = self;
+        threads.resize_with(tables.threads.len(), ThreadRows::default);
+        let rows = threads.into_iter().zip(&tables.threads).zip((0..).map(ThreadId));
+        let lanes = rows.map(|((mut rows, thread), id)| {
+            for wait in &mut rows.waits {
+                wait.request = requests.get(&(id, wait.start)).copied();
+            }
+            let process = thread.process.index();
+            let parent = tables.processes.get(process).and_then(|process| process.parent);
+            let parent = parent.map(|parent| parent.index()).filter(|_| thread.is_main);
+            Lane::new(thread.start, rows.waits, rows.samples).of_process(process, parent)
+        });
+        Lanes::new(lanes.collect())
+    }
+
+    /// The rows of a thread, if there is capacity for one more.
+    fn rows(&mut self, thread: ThreadId) -> Option<&mut ThreadRows> {
+        if self.kept >= MAX_KEPT {
+            self.left_out = self.left_out.saturating_add(1);
+            return None;
+        }
+        self.kept += 1;
+        if thread.index() >= self.threads.len() {
+            self.threads.resize_with(thread.index() + 1, ThreadRows::default);
+        }
+        self.threads.get_mut(thread.index())
+    }
+}
+
+impl FactSink for PathFacts {
+    fn wants_stacks(&self, kind: EventKind) -> bool {
+        kind != EventKind::Fault
+    }
+
+    fn sample(&mut self, _: &Tables, sample: &SampleFact) {
+        let (time, stack) = (sample.time, sample.stack);
+        if let Some(rows) = self.rows(sample.thread) {
+            rows.samples.push(LaneSample { time, stack });
+            rows.cpu = rows.cpu.saturating_add(ns(sample.cpu_time));
+        }
+    }
+
+    fn mark(&mut self, _: &Tables, _: &Mark) {}
+
+    fn wait(&mut self, _: &Tables, wait: &WaitFact) {
+        if let Some(rows) = self.rows(wait.thread) {
+            rows.waits.push(lane_wait(wait));
+        }
+    }
+
+    fn joined(&mut self, _: &Tables, cause: &Cause) {
+        let Reason::Request(request) = cause.reason else { return };
+        let effect = cause.effect;
+        if effect.kind != EffectKind::Wait || self.rows(effect.thread).is_none() {
+            return;
+        }
+        let request = LaneRequest {
+            start: request.start,
+            by: request.by.filter(|by| *by != effect.thread && !request.own),
+            device: request.device,
+            file: request.file,
+        };
+        self.requests.insert((effect.thread, effect.start), request);
+    }
+}
+
+/// A wait as its lane has it. Several merged waits are placed as one at the end of their time, since the order within
+/// it is unknown.
+fn lane_wait(wait: &WaitFact) -> LaneWait {
+    let before = |time: Timestamp, by: u64| Timestamp(time.0.saturating_sub(by));
+    let start = if wait.count > 1 {
+        wait.start.max(before(wait.end, ns(wait.off)))
+    } else {
+        wait.start
+    };
+    let woken = match (wait.reason, &wait.waker) {
+        (WaitReason::RunQueue, _) => start,
+        (_, Some(waker)) if wait.count == 1 => waker.time.min(wait.end),
+        _ => before(wait.end, ns(wait.queued)),
+    };
+    LaneWait {
+        start,
+        woken: woken.max(start),
+        end: wait.end,
+        reason: wait.reason,
+        in_fault: wait.in_fault,
+        ended_by: ended_by(wait),
+        stack: wait.stack,
+        file: wait.call.as_ref().and_then(|call| call.file),
+        request: None,
+    }
+}
+
+/// What ended a wait. An interrupt wakes in the name of the thread that it interrupts: where it is unknown whether it
+/// was one, it was if the reason is a disk or a timeout.
+fn ended_by(wait: &WaitFact) -> EndedBy {
+    let Some(waker) = &wait.waker else {
+        return EndedBy::Unknown;
+    };
+    let is_device = matches!(wait.reason, WaitReason::Disk | WaitReason::Sleep);
+    if waker.tid == 0 || waker.by_interrupt.unwrap_or(is_device) {
+        return EndedBy::Interrupt;
+    }
+    match waker.thread {
+        Some(thread) => EndedBy::Thread(thread),
+        None => EndedBy::Unrecorded(waker.tid),
+    }
+}

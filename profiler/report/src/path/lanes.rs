@@ -1,0 +1,206 @@
+//! Threads as lanes: when each of them was off CPUs. In between, it ran.
+
+use base::addr::Timestamp;
+use fact::{DeviceId, MappedFileId, StackId, ThreadId, WaitReason};
+
+/// What ended a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EndedBy {
+    /// Unknown, or nothing: a thread that is runnable has no waker.
+    #[default]
+    Unknown,
+    /// An interrupt: a timer or a device.
+    Interrupt,
+    /// A recorded thread.
+    Thread(ThreadId),
+    /// A thread that is not recorded, by its tid.
+    Unrecorded(u32),
+}
+
+/// A wait of a lane: blocked until `woken`, then waiting for a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneWait {
+    /// When the thread was switched out.
+    pub start: Timestamp,
+    /// When it became runnable; from `start` to `end`.
+    pub woken: Timestamp,
+    /// When it ran again; after `start`.
+    pub end: Timestamp,
+    /// Why it waited.
+    pub reason: WaitReason,
+    /// Whether it was within a page fault.
+    pub in_fault: bool,
+    /// What ended it.
+    pub ended_by: EndedBy,
+    /// Its stack.
+    pub stack: Option<StackId>,
+    /// The file of its system call.
+    pub file: Option<MappedFileId>,
+    /// The block request that it waited for.
+    pub request: Option<LaneRequest>,
+}
+
+/// A block request that ended a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneRequest {
+    /// When it was submitted.
+    pub start: Timestamp,
+    /// The thread that submitted it, if it is another one than the one that waited.
+    pub by: Option<ThreadId>,
+    /// Its device.
+    pub device: DeviceId,
+    /// Its file.
+    pub file: Option<MappedFileId>,
+}
+
+/// A CPU sample of a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneSample {
+    /// When it was taken.
+    pub time: Timestamp,
+    /// Its stack.
+    pub stack: Option<StackId>,
+}
+
+/// A thread's time.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Lane {
+    /// When the thread began, or the recording did.
+    pub(super) born: Timestamp,
+    /// Its process, as an index.
+    pub(super) process: usize,
+    /// The process that created its process, if it is the first thread of it.
+    pub(super) parent: Option<usize>,
+    waits: Vec<LaneWait>,
+    samples: Vec<LaneSample>,
+}
+
+/// What a thread did just before a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activity<'l> {
+    /// It had run since then.
+    Ran(Timestamp),
+    /// It was off CPUs.
+    Waited(&'l LaneWait),
+    /// It did not exist.
+    Unborn,
+}
+
+/// The lanes of a recording, by [`ThreadId`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Lanes {
+    lanes: Vec<Lane>,
+    /// Each switch-out, by time.
+    outs: Vec<(Timestamp, ThreadId)>,
+    /// The threads of each process.
+    processes: Vec<Vec<ThreadId>>,
+}
+
+impl Lane {
+    /// A lane of waits and samples in any order. Waits that overlap, which only damaged recordings contain, are cut.
+    pub fn new(born: Timestamp, mut waits: Vec<LaneWait>, mut samples: Vec<LaneSample>) -> Self {
+        waits.sort_by_key(|wait| (wait.start, wait.end));
+        let mut free = born;
+        waits.retain_mut(|wait| {
+            wait.start = wait.start.max(free);
+            wait.woken = wait.woken.clamp(wait.start, wait.end.max(wait.start));
+            if wait.start >= wait.end {
+                return false;
+            }
+            free = wait.end;
+            true
+        });
+        samples.sort_by_key(|sample| sample.time);
+        Self {
+            born,
+            waits,
+            samples,
+            ..Self::default()
+        }
+    }
+
+    /// The lane as a thread of the process with this index; for its first thread, with the process that created it.
+    #[must_use]
+    pub fn of_process(self, process: usize, parent: Option<usize>) -> Self {
+        Self {
+            process,
+            parent,
+            ..self
+        }
+    }
+
+    /// Its waits by time; they do not overlap.
+    pub fn waits(&self) -> &[LaneWait] {
+        &self.waits
+    }
+
+    /// Its samples by time.
+    pub fn samples(&self) -> &[LaneSample] {
+        &self.samples
+    }
+
+    /// What the thread did just before `time`.
+    pub fn at(&self, time: Timestamp) -> Activity<'_> {
+        let after = self.waits.partition_point(|wait| wait.start < time);
+        match after.checked_sub(1).and_then(|last| self.waits.get(last)) {
+            Some(wait) if wait.end >= time => Activity::Waited(wait),
+            Some(wait) => Activity::Ran(wait.end),
+            None if time > self.born => Activity::Ran(self.born),
+            None => Activity::Unborn,
+        }
+    }
+
+    /// The first wait that begins at or after `time`.
+    pub fn next(&self, time: Timestamp) -> Option<&LaneWait> {
+        self.waits.get(self.waits.partition_point(|wait| wait.start < time))
+    }
+}
+
+impl Lanes {
+    /// The lanes of threads, by [`ThreadId`].
+    pub fn new(lanes: Vec<Lane>) -> Self {
+        let mut outs: Vec<(Timestamp, ThreadId)> = Vec::new();
+        let mut processes: Vec<Vec<ThreadId>> = Vec::new();
+        for (lane, id) in lanes.iter().zip((0..).map(ThreadId)) {
+            outs.extend(lane.waits.iter().map(|wait| (wait.start, id)));
+            if lane.process >= processes.len() {
+                processes.resize(lane.process + 1, Vec::new());
+            }
+            processes[lane.process].push(id);
+        }
+        outs.sort_unstable();
+        Self { lanes, outs, processes }
+    }
+
+    /// All lanes with their threads.
+    pub fn all(&self) -> impl Iterator<Item = (ThreadId, &Lane)> {
+        (0..).map(ThreadId).zip(&self.lanes)
+    }
+
+    /// The lane of a thread.
+    pub fn get(&self, thread: ThreadId) -> Option<&Lane> {
+        self.lanes.get(thread.index())
+    }
+
+    /// What a thread did just before `time`.
+    pub fn at(&self, thread: ThreadId, time: Timestamp) -> Activity<'_> {
+        self.get(thread).map_or(Activity::Unborn, |lane| lane.at(time))
+    }
+
+    /// Whether a thread ran just before `time`.
+    pub fn ran(&self, thread: ThreadId, time: Timestamp) -> bool {
+        matches!(self.at(thread, time), Activity::Ran(_))
+    }
+
+    /// The threads that were switched out at `time`.
+    pub fn outs_at(&self, time: Timestamp) -> impl Iterator<Item = ThreadId> {
+        let first = self.outs.partition_point(|(out, _)| *out < time);
+        let outs = self.outs.get(first..).unwrap_or_default();
+        outs.iter().take_while(move |(out, _)| *out == time).map(|(_, id)| *id)
+    }
+
+    /// The threads of a process.
+    pub fn of_process(&self, process: usize) -> &[ThreadId] {
+        self.processes.get(process).map_or(&[], Vec::as_slice)
+    }
+}

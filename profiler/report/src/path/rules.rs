@@ -1,0 +1,149 @@
+//! The rules of the critical path: what a thread's time is replaced by. One function per rule; docs/path.md lists them.
+
+use base::addr::Timestamp;
+use fact::{ThreadId, WaitReason};
+
+use super::holders;
+use super::lanes::{Activity, EndedBy, LaneRequest, LaneWait, Lanes};
+use super::walk::{Kind, Spent};
+
+/// Most threads of a process that may have created another one; beyond, the creator is unknown.
+const MAX_CREATORS: usize = 256;
+
+/// The next step of the path, backwards from a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The time since this moment was spent like that.
+    Spent(Timestamp, Spent),
+    /// It is the time of another thread, down to `floor`.
+    Enter {
+        /// The other thread; it ran just before the moment.
+        thread: ThreadId,
+        /// Why this thread waited.
+        via: WaitReason,
+        /// When this thread began to wait, or the path leaves it.
+        floor: Timestamp,
+    },
+    /// The thread did not exist before; this one created it.
+    CreatedBy(ThreadId),
+    /// The thread did not exist before, and its creator is unknown.
+    Lost,
+}
+
+/// What `thread` did just before `now`, which is after `floor`.
+pub(super) fn step(lanes: &Lanes, thread: ThreadId, floor: Timestamp, now: Timestamp) -> Step {
+    match lanes.at(thread, now) {
+        Activity::Ran(since) => Step::Spent(since.max(floor), ran(thread)),
+        Activity::Waited(wait) if now > wait.woken => queued(lanes, thread, wait, (floor.max(wait.woken), now)),
+        Activity::Waited(wait) => waited(lanes, thread, wait, (floor.max(wait.start), now)),
+        Activity::Unborn => created(lanes, thread, now),
+    }
+}
+
+/// On a CPU: itself.
+fn ran(thread: ThreadId) -> Spent {
+    Spent {
+        thread,
+        kind: Kind::Cpu,
+        stack: None,
+        file: None,
+        device: None,
+        ended_by: EndedBy::Unknown,
+    }
+}
+
+/// Nothing is known.
+pub(super) fn unknown(thread: ThreadId) -> Spent {
+    Spent {
+        kind: Kind::Wait(WaitReason::Unknown),
+        ..ran(thread)
+    }
+}
+
+/// Waiting for a CPU: whichever thread had it.
+fn queued(lanes: &Lanes, thread: ThreadId, wait: &LaneWait, (from, now): (Timestamp, Timestamp)) -> Step {
+    let (since, holder) = holders::holder(lanes, thread, wait, (from, now));
+    let spent = Spent {
+        kind: Kind::Wait(WaitReason::RunQueue),
+        stack: wait.stack.filter(|_| holder.is_none()),
+        ..ran(holder.unwrap_or(thread))
+    };
+    Step::Spent(since, spent)
+}
+
+/// Blocked: the request that it waited for, else the thread that woke it, else the wait itself.
+fn waited(lanes: &Lanes, thread: ThreadId, wait: &LaneWait, (from, now): (Timestamp, Timestamp)) -> Step {
+    if let Some(request) = &wait.request {
+        return requested(lanes, thread, (wait, request), (from, now));
+    }
+    woken(lanes, thread, wait, (from, now)).unwrap_or_else(|| Step::Spent(from, blocked(thread, wait)))
+}
+
+/// A request: the disk since it was submitted; before that, what the other thread that submitted it did.
+fn requested(
+    lanes: &Lanes,
+    thread: ThreadId,
+    (wait, request): (&LaneWait, &LaneRequest),
+    (from, now): (Timestamp, Timestamp),
+) -> Step {
+    let start = request.start.clamp(from, now);
+    let by = request.by.filter(|by| *by != thread && lanes.ran(*by, start));
+    match by {
+        Some(by) if start == now => Step::Enter {
+            thread: by,
+            via: wait.reason,
+            floor: from,
+        },
+        Some(_) => Step::Spent(start, blocked(thread, wait)),
+        None => Step::Spent(from, blocked(thread, wait)),
+    }
+}
+
+/// A wakeup by a thread, over whatever: what that thread did, if it ran.
+fn woken(lanes: &Lanes, thread: ThreadId, wait: &LaneWait, (floor, now): (Timestamp, Timestamp)) -> Option<Step> {
+    let EndedBy::Thread(waker) = wait.ended_by else {
+        return None;
+    };
+    let via = wait.reason;
+    (waker != thread && lanes.ran(waker, now)).then_some(Step::Enter {
+        thread: waker,
+        via,
+        floor,
+    })
+}
+
+/// A wait that is not replaced.
+pub(super) fn blocked(thread: ThreadId, wait: &LaneWait) -> Spent {
+    let request = wait.request.as_ref();
+    Spent {
+        kind: if wait.in_fault && wait.reason != WaitReason::RunQueue {
+            Kind::Fault
+        } else {
+            Kind::Wait(wait.reason)
+        },
+        stack: wait.stack,
+        file: request.and_then(|request| request.file).or(wait.file),
+        device: request.map(|request| request.device),
+        ended_by: wait.ended_by,
+        ..ran(thread)
+    }
+}
+
+/// Before a thread's birth: its creator, if only one thread of the right process ran then.
+fn created(lanes: &Lanes, thread: ThreadId, now: Timestamp) -> Step {
+    let creator = creators(lanes, thread).filter(|creator| lanes.ran(*creator, now));
+    let mut creator = creator.take(2);
+    match (creator.next(), creator.next()) {
+        (Some(creator), None) => Step::CreatedBy(creator),
+        _ => Step::Lost,
+    }
+}
+
+/// The threads that may have created a thread: those of its process that are older, or of the process that created it.
+pub(super) fn creators(lanes: &Lanes, thread: ThreadId) -> impl Iterator<Item = ThreadId> {
+    let lane = lanes.get(thread);
+    let process = lane.map(|lane| lane.parent.unwrap_or(lane.process));
+    let threads = process.map_or(&[][..], |process| lanes.of_process(process));
+    let few = if threads.len() <= MAX_CREATORS { threads } else { &[] };
+    few.iter().copied().filter(move |creator| *creator != thread)
+}

@@ -1,0 +1,295 @@
+//! Each rule on lanes that are written down, and the invariants on random ones.
+
+use proptest::prelude::*;
+
+use super::lanes::{EndedBy, Lane, LaneRequest, LaneSample, LaneWait, Lanes};
+use super::walk::{Kind, Piece, Window, walk};
+use super::what_if::Replay;
+use base::addr::{Timestamp, ns};
+use fact::{DeviceId, MappedFileId, StackId, ThreadId, WaitReason};
+
+const RUN_QUEUE: Kind = Kind::Wait(WaitReason::RunQueue);
+
+fn wait(start: u64, woken: u64, end: u64, reason: WaitReason, ended_by: EndedBy) -> LaneWait {
+    LaneWait {
+        start: Timestamp(start),
+        woken: Timestamp(woken),
+        end: Timestamp(end),
+        reason,
+        in_fault: false,
+        ended_by,
+        stack: None,
+        file: None,
+        request: None,
+    }
+}
+
+fn by(thread: u32) -> EndedBy {
+    EndedBy::Thread(ThreadId(thread))
+}
+
+fn lane(born: u64, waits: &[LaneWait]) -> Lane {
+    Lane::new(Timestamp(born), waits.to_vec(), Vec::new())
+}
+
+fn window(start: u64, end: u64) -> Window {
+    Window {
+        start: Timestamp(start),
+        end: Timestamp(end),
+    }
+}
+
+/// The path of the first lane from 0 to 100, as (start, end, thread, kind).
+fn path(lanes: Vec<Lane>) -> Vec<(u64, u64, u32, Kind)> {
+    let pieces = walk(&Lanes::new(lanes), ThreadId(0), window(0, 100));
+    let shown = pieces
+        .iter()
+        .map(|piece| (piece.start.0, piece.end.0, piece.spent.thread.0, piece.spent.kind));
+    shown.collect()
+}
+
+#[test]
+fn a_thread_that_only_runs_is_its_own_path() {
+    assert_eq!(path(vec![lane(0, &[])]), [(0, 100, 0, Kind::Cpu)]);
+    assert_eq!(walk(&Lanes::default(), ThreadId(0), window(5, 5)), []);
+}
+
+#[test]
+fn a_wait_is_replaced_by_what_its_waker_did() {
+    let waiting = lane(0, &[wait(10, 80, 80, WaitReason::Lock, by(1))]);
+    // The waker was itself waiting for a pipe when the first thread began to.
+    let holder = lane(0, &[wait(5, 30, 30, WaitReason::Pipe, by(2))]);
+    let expected = [
+        (0, 10, 0, Kind::Cpu),
+        (10, 30, 2, Kind::Cpu),
+        (30, 80, 1, Kind::Cpu),
+        (80, 100, 0, Kind::Cpu),
+    ];
+    let lanes = vec![waiting, holder, lane(0, &[])];
+    assert_eq!(path(lanes.clone()), expected);
+    let via: Vec<_> = walk(&Lanes::new(lanes), ThreadId(0), window(0, 100))
+        .iter()
+        .map(|piece| piece.via)
+        .collect();
+    assert_eq!(via, [None, Some(WaitReason::Pipe), Some(WaitReason::Lock), None]);
+}
+
+#[test]
+fn an_unknown_waker_leaves_the_wait() {
+    for ended_by in [
+        EndedBy::Unknown,
+        EndedBy::Interrupt,
+        EndedBy::Unrecorded(7),
+        // Itself, one that does not exist, and one that did not run.
+        by(0),
+        by(9),
+        by(1),
+    ] {
+        let lanes = vec![
+            lane(0, &[wait(10, 80, 80, WaitReason::Socket, ended_by)]),
+            lane(0, &[wait(5, 90, 90, WaitReason::Sleep, EndedBy::Interrupt)]),
+        ];
+        let socket = (10, 80, 0, Kind::Wait(WaitReason::Socket));
+        assert_eq!(path(lanes), [(0, 10, 0, Kind::Cpu), socket, (80, 100, 0, Kind::Cpu)]);
+    }
+}
+
+#[test]
+fn time_in_the_run_queue_is_of_whichever_thread_had_the_cpu() {
+    // Woken at 20; the CPU went from thread 1 to 2 at 40, and to this one at 70. Thread 3 is on another CPU.
+    let lanes = vec![
+        lane(0, &[wait(10, 20, 70, WaitReason::Sleep, EndedBy::Interrupt)]),
+        lane(0, &[wait(40, 90, 95, WaitReason::Sleep, EndedBy::Interrupt)]),
+        lane(
+            0,
+            &[
+                wait(1, 1, 40, WaitReason::RunQueue, EndedBy::Unknown),
+                wait(70, 70, 99, WaitReason::RunQueue, EndedBy::Unknown),
+            ],
+        ),
+        lane(0, &[wait(69, 90, 95, WaitReason::Sleep, EndedBy::Interrupt)]),
+    ];
+    let expected = [
+        (0, 10, 0, Kind::Cpu),
+        (10, 20, 0, Kind::Wait(WaitReason::Sleep)),
+        (20, 40, 1, RUN_QUEUE),
+        (40, 70, 2, RUN_QUEUE),
+        (70, 100, 0, Kind::Cpu),
+    ];
+    assert_eq!(path(lanes), expected);
+    // No recorded thread had the CPU.
+    let alone = vec![lane(0, &[wait(10, 10, 70, WaitReason::RunQueue, EndedBy::Unknown)])];
+    assert_eq!(path(alone)[1], (10, 70, 0, RUN_QUEUE));
+}
+
+#[test]
+fn a_request_is_the_disk_and_before_it_the_thread_that_submitted_it() {
+    let read = |by: Option<u32>| LaneWait {
+        in_fault: true,
+        request: Some(LaneRequest {
+            start: Timestamp(40),
+            by: by.map(ThreadId),
+            device: DeviceId(3),
+            file: Some(MappedFileId(4)),
+        }),
+        ..wait(10, 80, 80, WaitReason::Disk, EndedBy::Interrupt)
+    };
+    let submitter = || lane(0, &[wait(50, 90, 90, WaitReason::Sleep, EndedBy::Interrupt)]);
+    let cpu = |start, end, thread| (start, end, thread, Kind::Cpu);
+    let others = path(vec![lane(0, &[read(Some(1))]), submitter()]);
+    assert_eq!(
+        others,
+        [cpu(0, 10, 0), cpu(10, 40, 1), (40, 80, 0, Kind::Fault), cpu(80, 100, 0)]
+    );
+    let own = path(vec![lane(0, &[read(None)]), submitter()]);
+    assert_eq!(own, [cpu(0, 10, 0), (10, 80, 0, Kind::Fault), cpu(80, 100, 0)]);
+    let pieces = walk(&Lanes::new(vec![lane(0, &[read(None)])]), ThreadId(0), window(0, 100));
+    assert_eq!(
+        (pieces[1].spent.device, pieces[1].spent.file),
+        (Some(DeviceId(3)), Some(MappedFileId(4)))
+    );
+}
+
+#[test]
+fn before_its_birth_a_thread_was_its_creators_work() {
+    let waiting = lane(0, &[wait(10, 80, 80, WaitReason::Condition, by(2))]);
+    let creator = lane(0, &[wait(60, 90, 90, WaitReason::Sleep, EndedBy::Interrupt)]);
+    let newborn = lane(50, &[wait(50, 50, 55, WaitReason::RunQueue, EndedBy::Unknown)]);
+    let expected = [
+        (0, 10, 0, Kind::Cpu),
+        (10, 50, 1, Kind::Cpu),
+        (50, 55, 2, RUN_QUEUE),
+        (55, 80, 2, Kind::Cpu),
+        (80, 100, 0, Kind::Cpu),
+    ];
+    let mut lanes = vec![waiting, creator, newborn];
+    assert_eq!(path(lanes.clone()), expected);
+    // Two may have created it.
+    lanes.push(lane(0, &[]));
+    assert_eq!(path(lanes)[1], (10, 50, 0, Kind::Wait(WaitReason::Condition)));
+}
+
+#[test]
+fn samples_divide_time_on_a_cpu() {
+    let sample = |time, stack| LaneSample {
+        time: Timestamp(time),
+        stack: Some(StackId::new(stack)),
+    };
+    let samples = vec![sample(10, 1), sample(20, 1), sample(30, 2), sample(75, 3)];
+    let waits = vec![
+        LaneWait {
+            stack: Some(StackId::new(8)),
+            ..wait(50, 60, 60, WaitReason::Sleep, EndedBy::Interrupt)
+        },
+        LaneWait {
+            stack: Some(StackId::new(9)),
+            ..wait(70, 72, 72, WaitReason::Sleep, EndedBy::Interrupt)
+        },
+    ];
+    let lanes = Lanes::new(vec![Lane::new(Timestamp(0), waits, samples)]);
+    let pieces = walk(&lanes, ThreadId(0), window(15, 90));
+    let cpu: Vec<_> = pieces.iter().filter(|piece| piece.spent.kind == Kind::Cpu).collect();
+    let shown = cpu.iter().map(|piece| {
+        let stack = piece.spent.stack.map(StackId::number);
+        (piece.start.0, piece.end.0, stack)
+    });
+    let expected = [
+        (15, 20, Some(1)),
+        (20, 50, Some(2)),
+        (60, 70, Some(9)),
+        (72, 90, Some(3)),
+    ];
+    assert_eq!(shown.collect::<Vec<_>>(), expected);
+}
+
+/// By how much the first lane's 100 ns would be shorter without the pieces of these threads.
+fn saved(lanes: &[Lane], threads: &[u32]) -> u64 {
+    let lanes = Lanes::new(lanes.to_vec());
+    let pieces = walk(&lanes, ThreadId(0), window(0, 100));
+    let replay = Replay::new(&lanes, ThreadId(0), window(0, 100));
+    replay.saved(pieces.iter().filter(|piece| threads.contains(&piece.spent.thread.0)))
+}
+
+#[test]
+fn a_second_path_limits_what_can_be_saved() {
+    // A fork-join: thread 1 takes until 60, thread 2 until 90; both are joined in this order.
+    let lanes = [
+        lane(
+            0,
+            &[
+                wait(10, 60, 60, WaitReason::Condition, by(1)),
+                wait(61, 90, 90, WaitReason::Condition, by(2)),
+            ],
+        ),
+        lane(0, &[wait(60, 99, 99, WaitReason::Sleep, EndedBy::Interrupt)]),
+        lane(0, &[wait(90, 99, 99, WaitReason::Sleep, EndedBy::Interrupt)]),
+    ];
+    assert_eq!(saved(&lanes, &[1]), 0, "thread 2 takes as long all the same");
+    assert_eq!(saved(&lanes, &[2]), 29, "thread 1 was joined before");
+    // Until 61 thread 2 is not on the path, and takes its time.
+    assert_eq!(saved(&lanes, &[1, 2]), 29);
+    assert_eq!(saved(&lanes, &[0]), 10, "only what follows the last join");
+    assert_eq!(saved(&lanes, &[7]), 0);
+}
+
+prop_compose! {
+    /// Any lanes: waits that overlap, end before they begin, or wait for each other.
+    fn any_lane(threads: u32)(
+        born in 0..40_u64,
+        parent in prop::option::of(0..3_usize),
+        process in 0..3_usize,
+        waits in prop::collection::vec((0..120_u64, 0..30_u64, 0..30_u64, 0..5_usize, 0..=threads, any::<bool>(), 0..120_u64), 0..12),
+        samples in prop::collection::vec((0..120_u64, 0..4_u32), 0..6),
+    ) -> Lane {
+        let waits = waits.into_iter().map(|(start, blocked, queued, reason, waker, is_read, read)| {
+            let reason = WaitReason::ALL[reason];
+            let ended_by = if waker < threads { by(waker) } else { EndedBy::Unknown };
+            let request = LaneRequest { start: Timestamp(read), by: Some(ThreadId(waker)), device: DeviceId(0), file: None };
+            LaneWait { request: is_read.then_some(request), ..wait(start, start + blocked, start + blocked + queued, reason, ended_by) }
+        });
+        let samples = samples.into_iter().map(|(time, stack)| LaneSample { time: Timestamp(time), stack: Some(StackId::new(stack)) });
+        Lane::new(Timestamp(born), waits.collect(), samples.collect()).of_process(process, parent)
+    }
+}
+
+fn total<'p>(pieces: impl IntoIterator<Item = &'p Piece>) -> u64 {
+    pieces.into_iter().map(|piece| ns(piece.end.since(piece.start))).sum()
+}
+
+proptest! {
+    #[test]
+    fn the_pieces_partition_the_span(
+        lanes in prop::collection::vec(any_lane(6), 1..6),
+        start in 0..60_u64,
+        length in 0..90_u64,
+    ) {
+        let span = window(start, start + length);
+        let limit: usize = lanes.iter().map(|lane| 4 * lane.waits().len() + lane.samples().len() + 3).sum();
+        let lanes = Lanes::new(lanes);
+        for thread in 0..7 {
+            let pieces = walk(&lanes, ThreadId(thread), span);
+            let mut at = span.start;
+            for piece in &pieces {
+                prop_assert_eq!(piece.start, at);
+                prop_assert!(piece.end > piece.start);
+                at = piece.end;
+            }
+            prop_assert_eq!(at, span.end);
+            prop_assert!(pieces.len() <= limit, "{} pieces", pieces.len());
+        }
+    }
+
+    #[test]
+    fn no_more_is_saved_than_removed(lanes in prop::collection::vec(any_lane(6), 1..6), start in 0..60_u64) {
+        let span = window(start, start + 60);
+        let lanes = Lanes::new(lanes);
+        let pieces = walk(&lanes, ThreadId(0), span);
+        let replay = Replay::new(&lanes, ThreadId(0), span);
+        prop_assert_eq!(replay.saved([].iter()), 0);
+        for thread in 0..6 {
+            let removed = || pieces.iter().filter(|piece| piece.spent.thread.0 == thread);
+            prop_assert!(replay.saved(removed()) <= total(removed()));
+        }
+        prop_assert!(replay.saved(pieces.iter()) <= total(&pieces));
+    }
+}

@@ -1,0 +1,99 @@
+//! A path with the names of the threads, functions and files on it.
+
+use super::facts::PathFacts;
+use super::lanes::Lanes;
+use super::select::Chosen;
+use super::walk::{Kind, Piece, walk};
+use super::what_if::Replay;
+use crate::functions::{FunctionId, Functions};
+use crate::waits::view::waiting;
+use fact::{DeviceId, MappedFileId, Tables, ThreadId, WaitReason};
+
+/// The critical path of a thread.
+#[derive(Debug)]
+pub struct PathView<'a> {
+    /// The tables that it refers to.
+    pub tables: &'a Tables,
+    /// Its thread and time span.
+    pub chosen: Chosen,
+    /// Its pieces by time; they partition the time span.
+    pub pieces: Vec<Piece>,
+    /// Functions of the stacks.
+    pub(super) functions: Functions,
+    /// By stack: the function that waited.
+    waiting: Vec<Option<FunctionId>>,
+    replay: Replay,
+}
+
+/// What a piece is about, beyond its thread and kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Place {
+    /// A file.
+    File(MappedFileId),
+    /// A device without a known file.
+    Device(DeviceId),
+    /// A function.
+    Function(FunctionId),
+    /// Unknown, or not needed.
+    None,
+}
+
+/// The part of a path that a piece belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Part {
+    /// The thread that would have had to be faster.
+    pub thread: ThreadId,
+    /// What it did.
+    pub kind: Kind,
+    /// Where.
+    pub place: Place,
+}
+
+impl<'a> PathView<'a> {
+    /// Follows the path.
+    pub fn new(tables: &'a Tables, facts: PathFacts, chosen: Chosen) -> Self {
+        let lanes = facts.lanes(tables);
+        Self::of_lanes(tables, &lanes, chosen)
+    }
+
+    /// Follows a path of lanes.
+    pub fn of_lanes(tables: &'a Tables, lanes: &Lanes, chosen: Chosen) -> Self {
+        let functions = Functions::new(tables);
+        Self {
+            tables,
+            chosen,
+            pieces: walk(lanes, chosen.thread, chosen.window),
+            waiting: waiting(tables, &functions),
+            functions,
+            replay: Replay::new(lanes, chosen.thread, chosen.window),
+        }
+    }
+
+    /// The function of a piece: the innermost one outside the C library and runtimes.
+    pub fn function(&self, piece: &Piece) -> Option<FunctionId> {
+        *self.waiting.get(piece.spent.stack?.index())?
+    }
+
+    /// The part that a piece belongs to.
+    pub fn part(&self, piece: &Piece) -> Part {
+        let spent = &piece.spent;
+        let function = || self.function(piece).map(Place::Function);
+        let file = || spent.file.map(Place::File);
+        let device = || spent.device.map(Place::Device);
+        let place = match spent.kind {
+            Kind::Cpu => function(),
+            Kind::Wait(WaitReason::RunQueue) => None,
+            Kind::Fault | Kind::Wait(_) => file().or_else(device).or_else(function),
+        };
+        Part {
+            thread: spent.thread,
+            kind: spent.kind,
+            place: place.unwrap_or(Place::None),
+        }
+    }
+
+    /// By how many ns the time span would be shorter without these pieces, at most.
+    pub fn saved(&self, is_removed: impl Fn(&Piece) -> bool) -> u64 {
+        self.replay.saved(self.pieces.iter().filter(|piece| is_removed(piece)))
+    }
+}
