@@ -20,6 +20,7 @@ pub mod options;
 mod order;
 mod output;
 mod outputs;
+mod path;
 mod preload;
 mod record;
 mod repeat;
@@ -89,6 +90,7 @@ fn run(subcommand: Action) -> anyhow::Result<ExitCode> {
         Action::Faults(args) => faults::run(&args),
         Action::Io(args) => io::run(&args),
         Action::Waits(args) => waits::run(&args),
+        Action::Path(args) => path::run(&args),
         Action::Order(args) => order::run(&args),
         Action::Preload(args) => preload::run(args),
         Action::Check(args) => check::run(&args),

@@ -12,6 +12,7 @@ mod io;
 mod load;
 mod maps;
 mod order;
+mod path;
 mod preload;
 mod scope;
 mod servers;
@@ -31,6 +32,7 @@ pub use self::check::Check;
 pub use self::convert::Convert;
 pub use self::diff::Diff;
 pub(crate) use self::events::OutputFormat;
+pub(crate) use self::events::time_range;
 pub use self::events::{EventFilters, EventOutput};
 pub use self::export::{Export, ExportFormat};
 pub use self::faults::Faults;
@@ -39,6 +41,7 @@ pub use self::io::Io;
 pub use self::load::{Load, Serve, Sources};
 pub use self::maps::{Maps, Way};
 pub use self::order::Order;
+pub use self::path::Path;
 pub use self::preload::{Preload, PreloadAction, PreloadRun};
 pub use self::scope::ScopeArgs;
 pub use self::servers::Servers;
@@ -78,6 +81,8 @@ pub enum Action {
     Io(Io),
     /// Show what threads waited for, by reason, function or waker
     Waits(Waits),
+    /// Show the critical path: what would have to be faster, over all threads
+    Path(Path),
     /// Write a file's functions in execution order for the linker, and predict the savings
     Order(Order),
     /// List what a program's start reads from disk, and read it ahead of the next start

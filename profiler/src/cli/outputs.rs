@@ -17,7 +17,7 @@ pub fn of(subcommand: &Action) -> Option<Vec<&Path>> {
         Action::Check(args) => args.junit.as_ref(),
         Action::Diff(args) => args.profile.as_ref(),
         Action::Smaps(args) if args.pid().is_none() => None,
-        Action::Io(_) | Action::Waits(_) | Action::Lint(_) => None,
+        Action::Io(_) | Action::Waits(_) | Action::Path(_) | Action::Lint(_) => None,
         _ => return None,
     };
     Some(output.into_iter().map(PathBuf::as_path).collect())

@@ -1,6 +1,7 @@
 //! The arguments that the subcommands about events share: filters, and the format of the output.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Arg, Args};
@@ -47,13 +48,11 @@ pub struct EventFilters {
 impl EventFilters {
     /// The selection of these filters alone; reads the recording if they name markers.
     pub(crate) fn selection(&self, input: &Path) -> anyhow::Result<Selection> {
-        let (mut from, mut to) = times(self.from.as_deref(), self.to.as_deref())?;
-        if self.from_marker.is_some() || self.to_marker.is_some() {
-            let mut between = Between::new(self.from_marker.clone(), self.to_marker.clone());
-            let (tables, _) = source::read(input, &mut between)?;
-            let range = between.range(&tables).with_context(|| input.display().to_string())?;
-            (from, to) = (range.0.or(from), range.1.or(to));
-        }
+        let (from, to) = time_range(
+            input,
+            (self.from.as_deref(), self.to.as_deref()),
+            (self.from_marker.as_deref(), self.to_marker.as_deref()),
+        )?;
         Ok(Selection {
             files: self.files.clone(),
             processes: self.processes.clone(),
@@ -65,6 +64,22 @@ impl EventFilters {
             ..Selection::default()
         })
     }
+}
+
+/// The time range of `--from` and `--to`, or of markers; reads the recording if there are some.
+pub(crate) fn time_range(
+    input: &Path,
+    (from, to): (Option<&str>, Option<&str>),
+    (from_marker, to_marker): (Option<&str>, Option<&str>),
+) -> anyhow::Result<(Option<Duration>, Option<Duration>)> {
+    let (from, to) = times(from, to)?;
+    if from_marker.is_none() && to_marker.is_none() {
+        return Ok((from, to));
+    }
+    let mut between = Between::new(from_marker.map(str::to_owned), to_marker.map(str::to_owned));
+    let (tables, _) = source::read(input, &mut between)?;
+    let range = between.range(&tables).with_context(|| input.display().to_string())?;
+    Ok((range.0.or(from), range.1.or(to)))
 }
 
 /// The format of the output.

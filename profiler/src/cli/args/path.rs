@@ -1,0 +1,57 @@
+//! The arguments of `ngmi path`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::events::{EventOutput, HelpOrder, ordered};
+
+const ORDER: &HelpOrder = &[
+    ("threads", ""),
+    ("processes", ""),
+    ("from", ""),
+    ("to", ""),
+    ("from_marker", ""),
+    ("to_marker", ""),
+    ("top", ""),
+    (
+        "csv",
+        "Print all columns as CSV, one row per piece of the path, by time",
+    ),
+    ("json", ""),
+    ("ndjson", ""),
+];
+
+/// `ngmi path`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ngmi path\n  ngmi path LOG --thread GeckoMain --to-marker load\n  \
+                  ngmi path LOG --from 0.5 --to 1.2 --csv > path.csv\n\n\
+                  Names may be patterns with * and ?. Repeating an option matches any of its values; different options must all match.",
+    mut_args(|arg| ordered(arg, ORDER))
+)]
+pub struct Path {
+    /// A profile, or an event log (which has every wait exactly)
+    #[arg(value_name = "RECORDING", default_value = "profile.json.gz")]
+    pub input: PathBuf,
+    /// The path of this thread (id or name), by default the command's first
+    #[arg(long = "thread", value_name = "TID|NAME")]
+    pub threads: Vec<String>,
+    /// The path of the thread of this process (id or name) that lived longest
+    #[arg(long = "process", value_name = "PID|NAME")]
+    pub processes: Vec<String>,
+    /// From this time on, counted from the start of the recording
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub from: Option<String>,
+    /// Up to this time, counted from the start of the recording
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub to: Option<String>,
+    /// From the start of the first marker with this name
+    #[arg(long, value_name = "NAME", conflicts_with = "from")]
+    pub from_marker: Option<String>,
+    /// Up to the end of the first marker with this name, after that of --from-marker
+    #[arg(long, value_name = "NAME", conflicts_with = "to")]
+    pub to_marker: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: EventOutput,
+}

@@ -1,0 +1,59 @@
+//! `ngmi path`: prints the critical path of a thread as tables, or its pieces as rows for other programs.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+use super::args::{Path, time_range};
+use super::events::print;
+use super::source;
+use super::waits::{WAITS, warn_of_budget};
+use crate::report::path::export::{COLUMNS, Exporter};
+use crate::report::path::{PathFacts, PathReport, PathView, choose, text};
+use crate::report::select::Selection;
+use crate::terminal::print_note;
+
+pub fn run(args: &Path) -> Result<ExitCode> {
+    let selection = selection(args)?;
+    let input = args.input.display();
+    let mut facts = PathFacts::default();
+    let (tables, _) = source::read(&args.input, &mut facts)?;
+    if facts.is_empty() {
+        let why = WAITS.why_none(&tables.recording, tables.recording.waits_seen);
+        bail!("{input} contains no waits{why}");
+    }
+    warn_of_budget(&tables.recording);
+    if facts.left_out() > 0 {
+        let left_out = facts.left_out();
+        print_note(format_args!(
+            "{left_out} waits and samples exceed the limit and are missing from the path; record a shorter time"
+        ));
+    }
+    let chosen = choose(&tables, &facts, &selection).with_context(|| input.to_string())?;
+    let view = PathView::new(&tables, facts, chosen);
+    print(
+        args.output.format(),
+        &COLUMNS,
+        |rows| {
+            let exporter = Exporter::new(&view);
+            view.pieces.iter().try_for_each(|piece| rows.row(&exporter.row(piece)))
+        },
+        || PathReport::new(&view),
+        |mut out, report| text::write(&mut out, report, args.output.top),
+    )
+}
+
+fn selection(args: &Path) -> Result<Selection> {
+    let (from, to) = time_range(
+        &args.input,
+        (args.from.as_deref(), args.to.as_deref()),
+        (args.from_marker.as_deref(), args.to_marker.as_deref()),
+    )?;
+    Ok(Selection {
+        threads: args.threads.clone(),
+        processes: args.processes.clone(),
+        from,
+        to,
+        ..Selection::default()
+    })
+}
