@@ -1,0 +1,80 @@
+//! The programs, one per shape of a path.
+
+use crate::harness::skip::needs_capture;
+use crate::run::{Run, record};
+
+#[test]
+fn oracles_build() {
+    for name in ["chain", "join", "pipeline", "convoy", "preempt"] {
+        assert!(crate::harness::Oracle::c(&format!("path/{name}")).path.exists());
+    }
+}
+
+/// Records a program until each of its pieces is on the path within a millisecond.
+#[track_caller]
+fn exact(name: &str) -> Option<Run> {
+    record(name, Run::difference)
+}
+
+#[test]
+fn a_chain_of_threads_over_six_primitives() {
+    needs_capture!();
+    let Some(run) = exact("chain") else { return };
+    run.expect_first("socket", "cpu");
+    let tids: Vec<u32> = run.expected.iter().map(|piece| piece.tid).collect();
+    let links = run.links();
+    let followed: Vec<_> = links.iter().map(|(_, tid)| *tid).collect();
+    assert_eq!(followed, tids, "{links:?}");
+    // Each thread but the first and the last is there because the next one waited for it over this.
+    let vias: Vec<_> = links.iter().filter_map(|(via, _)| *via).collect();
+    assert_eq!(vias, ["pipe", "socket", "poll", "condition", "condition"], "{links:?}");
+}
+
+#[test]
+fn a_join_with_one_slow_branch() {
+    needs_capture!();
+    let Some(run) = exact("join") else { return };
+    run.expect_first("slow", "cpu");
+    // Its 80 ms overlap the first thread's own 10 ms.
+    let row = &run.report["by_part"][0];
+    let (time, saves) = (row["time_ns"].as_u64().unwrap(), row["saves_ns"].as_u64().unwrap());
+    assert!(saves <= time && saves >= time - time / 10, "{row}");
+}
+
+#[test]
+fn a_pipeline_waits_for_its_slowest_stage() {
+    needs_capture!();
+    let Some(run) = record("pipeline", |_| None) else {
+        return;
+    };
+    run.expect_first("middle", "cpu");
+    let all = (run.window.end - run.window.start) / 1_000_000;
+    // All but the milliseconds of the last stage, in which the middle one works on.
+    assert!(
+        run.thread_ms("middle") > all / 2,
+        "{} of {all} ms",
+        run.thread_ms("middle")
+    );
+    assert!(run.thread_ms("source") < all / 10);
+}
+
+#[test]
+fn a_convoy_behind_a_lock() {
+    needs_capture!();
+    let Some(run) = exact("convoy") else { return };
+    run.expect_first("holder 2", "cpu");
+    let holders = run.pieces.iter().filter(|piece| piece.thread.starts_with("holder"));
+    assert!(
+        holders.clone().all(|piece| piece.via.as_deref() == Some("lock")),
+        "{:?}",
+        run.links()
+    );
+    assert!(holders.count() >= 3);
+}
+
+#[test]
+fn a_hog_that_preempts() {
+    needs_capture!();
+    let Some(run) = exact("preempt") else { return };
+    run.expect_first("hog", "run-queue");
+}

@@ -1,0 +1,200 @@
+//! Records an oracle of `tests/oracles/path`, and reads its output and that of `ngmi path`.
+
+use std::sync::{Mutex, PoisonError};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::harness::{Ngmi, Oracle, Outcome, skip};
+
+/// Maximum number of recordings, since other programs may disturb one.
+const ATTEMPTS: u32 = 4;
+/// A piece of the path may differ from the program's own clock by this, in ns.
+const TOLERANCE: u64 = 1_000_000;
+
+/// Held by the test that records: the others would disturb it.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// The time span of a program's path, by `CLOCK_MONOTONIC` in ns.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub struct Window {
+    /// The thread that the path is of.
+    #[serde(rename = "window")]
+    pub tid: u32,
+    pub start: u64,
+    pub end: u64,
+}
+
+/// A piece of the path, as the program knows it.
+#[derive(Debug, Clone, Deserialize)]
+#[expect(dead_code, reason = "messages print the name")]
+pub struct Expected {
+    #[serde(rename = "piece")]
+    name: String,
+    pub tid: u32,
+    pub start: u64,
+    pub end: u64,
+}
+
+/// A row of `ngmi path --ndjson`.
+#[derive(Debug, Deserialize)]
+pub struct Piece {
+    pub time_ns: u64,
+    pub end_ns: u64,
+    pub duration_ns: u64,
+    pub tid: u32,
+    pub thread: String,
+    pub via: Option<String>,
+    pub held_up_tid: u32,
+}
+
+/// A recording of a program, and its path.
+pub struct Run {
+    pub outcome: Outcome,
+    pub window: Window,
+    pub expected: Vec<Expected>,
+    pub pieces: Vec<Piece>,
+    pub report: Value,
+    /// The recording's start, on the program's clock.
+    pub start: u64,
+}
+
+/// Records the oracle `path/NAME` until nothing disturbed it, according to `is_disturbed`. `None`: the test is counted
+/// as skipped.
+#[track_caller]
+pub fn record(name: &str, is_disturbed: impl Fn(&Run) -> Option<String>) -> Option<Run> {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = String::new();
+    for _ in 0..ATTEMPTS {
+        let run = record_once(name)?;
+        run.expect_partition();
+        let losses = run.report["recording"]["losses"].as_array().unwrap();
+        let disturbed = if losses.is_empty() {
+            is_disturbed(&run)
+        } else {
+            Some(format!("lost: {losses:?}"))
+        };
+        let Some(reason) = disturbed else { return Some(run) };
+        eprintln!("once more: {reason}");
+        last = reason;
+    }
+    skip::skip(&format!("each of {ATTEMPTS} recordings was disturbed: {last}"));
+    None
+}
+
+#[track_caller]
+fn record_once(name: &str) -> Option<Run> {
+    let oracle = Oracle::c(&format!("path/{name}"));
+    let ngmi = Ngmi::record().args(["--keep-events", "log"]);
+    let outcome = ngmi.program(&oracle.path, [""; 0]).run();
+    outcome.expect_no_panic();
+    let (mut window, mut expected) = (None, Vec::new());
+    for line in outcome.stdout.lines().filter(|line| line.starts_with("{\"")) {
+        let value: Value = serde_json::from_str(line).unwrap();
+        if let Some(reason) = value["skip"].as_str() {
+            skip::skip(reason);
+            return None;
+        }
+        if value.get("window").is_some() {
+            window = Some(serde_json::from_value::<Window>(value).unwrap());
+        } else {
+            expected.push(serde_json::from_value(value).unwrap());
+        }
+    }
+    outcome.expect_code(0);
+    let window = window.unwrap();
+    let whole = path(&outcome, &["--json"]);
+    let whole: Value = serde_json::from_str(&whole).unwrap();
+    let start = whole["recording"]["start"].as_u64().unwrap();
+    let seconds = |time: u64| format!("{:.9}", (time - start) as f64 / 1e9);
+    let (from, to, tid) = (seconds(window.start), seconds(window.end), window.tid.to_string());
+    let args = ["--thread", &tid, "--from", &from, "--to", &to];
+    let rows = path(&outcome, &[&args[..], &["--ndjson"]].concat());
+    let report = path(&outcome, &[&args[..], &["--json"]].concat());
+    Some(Run {
+        window,
+        expected,
+        pieces: rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
+        report: serde_json::from_str(&report).unwrap(),
+        start,
+        outcome,
+    })
+}
+
+/// What `ngmi path` prints for the log.
+#[track_caller]
+pub fn path(outcome: &Outcome, args: &[&str]) -> String {
+    let ngmi = Ngmi::subcommand("path").arg(outcome.file("log")).args(args);
+    ngmi.run().expect_code(0).stdout.clone()
+}
+
+impl Run {
+    /// The pieces are adjacent, and add up to the span exactly, as do all tables.
+    #[track_caller]
+    pub fn expect_partition(&self) {
+        let (start, end) = (self.window.start - self.start, self.window.end - self.start);
+        let mut at = start;
+        for piece in &self.pieces {
+            assert_eq!(piece.time_ns, at, "{piece:?}");
+            assert_eq!(piece.duration_ns, piece.end_ns - piece.time_ns, "{piece:?}");
+            at = piece.end_ns;
+        }
+        assert_eq!(at, end, "{:?}", self.pieces.last());
+        assert_eq!(self.report["totals"]["time_ns"].as_u64(), Some(end - start));
+        for (key, rows) in self
+            .report
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(key, _)| key.starts_with("by_"))
+        {
+            let rows = rows.as_array().unwrap().iter();
+            let sum: u64 = rows.map(|row| row["time_ns"].as_u64().unwrap()).sum();
+            assert_eq!(sum, end - start, "{key}");
+        }
+    }
+
+    /// The first difference of more than a millisecond between a piece that the program knows and the path.
+    pub fn difference(&self) -> Option<String> {
+        self.expected.iter().find_map(|expected| {
+            let (start, end) = (expected.start - self.start, expected.end - self.start);
+            let of_thread = |piece: &&Piece| piece.tid == expected.tid || piece.held_up_tid == expected.tid;
+            let within = |piece: &Piece| piece.end_ns.min(end).saturating_sub(piece.time_ns.max(start));
+            let found: u64 = self.pieces.iter().filter(of_thread).map(within).sum();
+            let missing = (end - start).abs_diff(found);
+            (missing > TOLERANCE).then(|| format!("{expected:?}: {found} ns on the path, {missing} ns differ"))
+        })
+    }
+
+    /// Asserts that the thread with this name has most of the path, and that it did `reason` then, or, on a busy
+    /// machine, waited for a CPU.
+    #[track_caller]
+    pub fn expect_first(&self, thread: &str, reason: &str) {
+        assert_eq!(
+            self.report["by_thread"][0]["thread"], thread,
+            "{}",
+            self.report["by_thread"]
+        );
+        let parts = self.report["by_part"].as_array().unwrap();
+        let first = parts.iter().find(|row| row["thread"] == thread).unwrap();
+        let found = first["reason"].as_str().unwrap();
+        assert!(found == reason || found == "run-queue", "{found} instead of {reason}");
+    }
+
+    /// Time on the path of a thread by name, in ms.
+    pub fn thread_ms(&self, name: &str) -> u64 {
+        let pieces = self.pieces.iter().filter(|piece| piece.thread == name);
+        pieces.map(|piece| piece.duration_ns).sum::<u64>() / 1_000_000
+    }
+
+    /// What the path leads over, in its order, without repetitions: for each change, the reason and the thread.
+    pub fn links(&self) -> Vec<(Option<&str>, u32)> {
+        let mut links: Vec<_> = self
+            .pieces
+            .iter()
+            .map(|piece| (piece.via.as_deref(), piece.held_up_tid))
+            .collect();
+        links.dedup();
+        links
+    }
+}
