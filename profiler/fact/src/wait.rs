@@ -37,6 +37,8 @@ pub struct WaitFact {
     pub coverage: Coverage,
     /// Whether it was within a page fault.
     pub in_fault: bool,
+    /// The CPU on which the thread ran again; `None` if unknown.
+    pub cpu: Option<u16>,
 }
 
 impl WaitFact {

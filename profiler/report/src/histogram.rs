@@ -86,6 +86,7 @@ pub(crate) mod tests {
             waker: None,
             coverage: Coverage::Full,
             in_fault: false,
+            cpu: None,
         }
     }
 

@@ -231,6 +231,7 @@ mod tests {
             waker: None,
             coverage: Coverage::Full,
             in_fault: false,
+            cpu: None,
         }
     }
 

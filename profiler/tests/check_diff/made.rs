@@ -211,6 +211,7 @@ pub fn wait(us: u64, long: u64, reason: WaitReason) -> WaitFact {
         waker: None,
         coverage: Coverage::Full,
         in_fault: false,
+        cpu: None,
     }
 }
 

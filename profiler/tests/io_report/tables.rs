@@ -222,6 +222,7 @@ fn rows_show_the_largest_part_and_blocked_time() {
         waker: None,
         coverage: Coverage::Full,
         in_fault: false,
+        cpu: None,
     };
     let cause = Cause {
         effect: Effect {

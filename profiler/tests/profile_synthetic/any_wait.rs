@@ -65,13 +65,18 @@ fn wait() -> impl Strategy<Value = WaitFact> {
         Coverage::StartMissed,
         Coverage::EndMissed,
     ]);
-    let what = (select(WaitReason::ALL.to_vec()), coverage, any::<bool>());
+    let what = (
+        select(WaitReason::ALL.to_vec()),
+        coverage,
+        any::<bool>(),
+        any::<Option<u16>>(),
+    );
     let who = (stack(), prop::option::of(call()), prop::option::of(waker()));
     (when, sums, what, who).prop_map(
         |(
             (start, length, thread),
             (off, queued, longest, count),
-            (reason, coverage, in_fault),
+            (reason, coverage, in_fault, cpu),
             (stack, call, waker),
         )| {
             let off = off.unwrap_or(Duration::from_nanos(length));
@@ -90,6 +95,7 @@ fn wait() -> impl Strategy<Value = WaitFact> {
                 waker,
                 coverage,
                 in_fault,
+                cpu,
             }
         },
     )

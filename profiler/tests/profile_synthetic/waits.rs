@@ -29,6 +29,7 @@ pub fn wait(start: u64, end: u64, thread: u32, reason: WaitReason) -> WaitFact {
         waker: None,
         coverage: Coverage::Full,
         in_fault: false,
+        cpu: None,
     }
 }
 

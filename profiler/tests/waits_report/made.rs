@@ -142,6 +142,7 @@ pub fn numbered(i: u64, stacks: &[StackId]) -> WaitFact {
             Coverage::EndMissed,
         ][index(4)],
         in_fault: i.is_multiple_of(9),
+        cpu: None,
     }
 }
 

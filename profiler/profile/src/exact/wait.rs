@@ -34,6 +34,8 @@ pub struct RawWait(
     (usize, bool),
     Option<RawCall>,
     Option<RawWaker>,
+    /// The CPU at its end.
+    Option<u16>,
 );
 
 /// System call: number, name, file, path.
@@ -69,12 +71,14 @@ impl RawWait {
             (coverage, wait.in_fault),
             call,
             waker,
+            wait.cpu,
         )
     }
 
     /// Converts back to the wait.
     pub fn fact(&self, thread: ThreadId, to: References<'_>) -> Result<WaitFact, ReadError> {
-        let Self(start, length, stack, off, queued, longest, count, reason, (coverage, in_fault), call, waker) = self;
+        let Self(start, length, stack, off, queued, longest, count, reason, (coverage, in_fault), call, waker, cpu) =
+            self;
         let start = to.time(*start)?;
         let end = to.after(start, *length)?;
         let off = off.map_or(end.since(start), Big::duration);
@@ -92,6 +96,7 @@ impl RawWait {
             reason: *WaitReason::ALL.get(*reason).ok_or_else(|| to.damaged())?,
             coverage: *Coverage::ALL.get(*coverage).ok_or_else(|| to.damaged())?,
             in_fault: *in_fault,
+            cpu: *cpu,
         })
     }
 }

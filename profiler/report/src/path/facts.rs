@@ -6,7 +6,9 @@ use rustc_hash::FxHashMap;
 
 use super::lanes::{EndedBy, Lane, LaneRequest, LaneSample, LaneWait, Lanes};
 use base::addr::{Timestamp, ns};
-use fact::{Cause, EffectKind, EventKind, FactSink, Mark, Reason, SampleFact, Tables, ThreadId, WaitFact, WaitReason};
+use fact::{
+    Cause, EffectKind, EventKind, FactSink, Mark, ProcessId, Reason, SampleFact, Tables, ThreadId, WaitFact, WaitReason,
+};
 
 /// Most waits, samples and causes that are kept, together: 3 GiB.
 const MAX_KEPT: usize = 1 << 25;
@@ -61,8 +63,9 @@ impl PathFacts {
             }
             let process = thread.process.index();
             let parent = tables.processes.get(process).and_then(|process| process.parent);
-            let parent = parent.map(|parent| parent.index()).filter(|_| thread.is_main);
-            Lane::new(thread.start, rows.waits, rows.samples).of_process(process, parent)
+            let parent = parent.map(ProcessId::index).filter(|_| thread.is_main);
+            let lane = Lane::new(thread.start, rows.waits, rows.samples);
+            lane.of_process(process, parent).ended(thread.end)
         });
         Lanes::new(lanes.collect())
     }
@@ -142,6 +145,7 @@ fn lane_wait(wait: &WaitFact) -> LaneWait {
         stack: wait.stack,
         file: wait.call.as_ref().and_then(|call| call.file),
         request: None,
+        cpu: wait.cpu,
     }
 }
 

@@ -38,6 +38,8 @@ pub struct LaneWait {
     pub file: Option<MappedFileId>,
     /// The block request that it waited for.
     pub request: Option<LaneRequest>,
+    /// The CPU on which the thread ran again.
+    pub cpu: Option<u16>,
 }
 
 /// A block request that ended a wait.
@@ -71,6 +73,8 @@ pub struct Lane {
     pub(super) process: usize,
     /// The process that created its process, if it is the first thread of it.
     pub(super) parent: Option<usize>,
+    /// When the thread ended: its last switch.
+    ended: Option<Timestamp>,
     waits: Vec<LaneWait>,
     samples: Vec<LaneSample>,
 }
@@ -86,12 +90,23 @@ pub enum Activity<'l> {
     Unborn,
 }
 
+/// The time of a thread on a CPU, between two switches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    /// When it was switched in.
+    pub start: Timestamp,
+    /// When it was switched out; the end of time if it was not.
+    pub end: Timestamp,
+    /// The thread.
+    pub thread: ThreadId,
+}
+
 /// The lanes of a recording, by [`ThreadId`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Lanes {
-    lanes: Vec<Lane>,
-    /// Each switch-out, by time.
-    outs: Vec<(Timestamp, ThreadId)>,
+    threads: Vec<Lane>,
+    /// Which threads ran on each CPU, by time.
+    cpus: Vec<Vec<Stretch>>,
     /// The threads of each process.
     processes: Vec<Vec<ThreadId>>,
 }
@@ -129,6 +144,12 @@ impl Lane {
         }
     }
 
+    /// The lane as a thread that left its CPU for good at `ended`.
+    #[must_use]
+    pub fn ended(self, ended: Option<Timestamp>) -> Self {
+        Self { ended, ..self }
+    }
+
     /// Its waits by time; they do not overlap.
     pub fn waits(&self) -> &[LaneWait] {
         &self.waits
@@ -137,6 +158,17 @@ impl Lane {
     /// Its samples by time.
     pub fn samples(&self) -> &[LaneSample] {
         &self.samples
+    }
+
+    /// Its stretches on CPUs that are known, as those of the thread with this id.
+    fn stretches(&self, thread: ThreadId) -> impl Iterator<Item = (u16, Stretch)> {
+        let last = self.ended.unwrap_or(Timestamp(u64::MAX));
+        let outs = self.waits.iter().skip(1).map(|next| next.start).chain([last]);
+        let stretch = move |(wait, end): (&LaneWait, Timestamp)| {
+            let start = wait.end;
+            Some((wait.cpu?, Stretch { start, end, thread })).filter(|_| start < end)
+        };
+        self.waits.iter().zip(outs).filter_map(stretch)
     }
 
     /// What the thread did just before `time`.
@@ -158,28 +190,40 @@ impl Lane {
 
 impl Lanes {
     /// The lanes of threads, by [`ThreadId`].
-    pub fn new(lanes: Vec<Lane>) -> Self {
-        let mut outs: Vec<(Timestamp, ThreadId)> = Vec::new();
+    pub fn new(threads: Vec<Lane>) -> Self {
+        let mut cpus: Vec<Vec<Stretch>> = Vec::new();
         let mut processes: Vec<Vec<ThreadId>> = Vec::new();
-        for (lane, id) in lanes.iter().zip((0..).map(ThreadId)) {
-            outs.extend(lane.waits.iter().map(|wait| (wait.start, id)));
+        for (lane, id) in threads.iter().zip((0..).map(ThreadId)) {
+            for (cpu, stretch) in lane.stretches(id) {
+                let cpu = usize::from(cpu);
+                if cpu >= cpus.len() {
+                    cpus.resize(cpu + 1, Vec::new());
+                }
+                cpus[cpu].push(stretch);
+            }
             if lane.process >= processes.len() {
                 processes.resize(lane.process + 1, Vec::new());
             }
             processes[lane.process].push(id);
         }
-        outs.sort_unstable();
-        Self { lanes, outs, processes }
+        for cpu in &mut cpus {
+            cpu.sort_unstable_by_key(|stretch| (stretch.start, stretch.thread));
+        }
+        Self {
+            threads,
+            cpus,
+            processes,
+        }
     }
 
     /// All lanes with their threads.
     pub fn all(&self) -> impl Iterator<Item = (ThreadId, &Lane)> {
-        (0..).map(ThreadId).zip(&self.lanes)
+        (0..).map(ThreadId).zip(&self.threads)
     }
 
     /// The lane of a thread.
     pub fn get(&self, thread: ThreadId) -> Option<&Lane> {
-        self.lanes.get(thread.index())
+        self.threads.get(thread.index())
     }
 
     /// What a thread did just before `time`.
@@ -192,11 +236,12 @@ impl Lanes {
         matches!(self.at(thread, time), Activity::Ran(_))
     }
 
-    /// The threads that were switched out at `time`.
-    pub fn outs_at(&self, time: Timestamp) -> impl Iterator<Item = ThreadId> {
-        let first = self.outs.partition_point(|(out, _)| *out < time);
-        let outs = self.outs.get(first..).unwrap_or_default();
-        outs.iter().take_while(move |(out, _)| *out == time).map(|(_, id)| *id)
+    /// The last stretch on a CPU that began before `time`, of a thread other than `thread`.
+    pub fn on_cpu(&self, cpu: u16, thread: ThreadId, time: Timestamp) -> Option<Stretch> {
+        let stretches = self.cpus.get(usize::from(cpu))?;
+        let before = stretches.partition_point(|stretch| stretch.start < time);
+        let last = stretches.get(before.checked_sub(1)?)?;
+        (last.thread != thread).then_some(*last)
     }
 
     /// The threads of a process.

@@ -21,6 +21,7 @@ fn wait(start: u64, woken: u64, end: u64, reason: WaitReason, ended_by: EndedBy)
         stack: None,
         file: None,
         request: None,
+        cpu: Some(0),
     }
 }
 
@@ -96,30 +97,33 @@ fn an_unknown_waker_leaves_the_wait() {
 
 #[test]
 fn time_in_the_run_queue_is_of_whichever_thread_had_the_cpu() {
-    // Woken at 20; the CPU went from thread 1 to 2 at 40, and to this one at 70. Thread 3 is on another CPU.
+    let on = |cpu, wait: LaneWait| LaneWait { cpu, ..wait };
+    let ran_before = |end| wait(end - 1, end - 1, end, WaitReason::RunQueue, EndedBy::Unknown);
+    let slept = |start| wait(start, 90, 95, WaitReason::Sleep, EndedBy::Interrupt);
+    // Woken at 20. The CPU went from thread 1 to one that is not recorded at 40, to 2 at 45, and to this one at 70.
+    // Thread 3 was on another CPU.
+    let waiting = wait(10, 20, 70, WaitReason::Sleep, EndedBy::Interrupt);
     let lanes = vec![
-        lane(0, &[wait(10, 20, 70, WaitReason::Sleep, EndedBy::Interrupt)]),
-        lane(0, &[wait(40, 90, 95, WaitReason::Sleep, EndedBy::Interrupt)]),
-        lane(
-            0,
-            &[
-                wait(1, 1, 40, WaitReason::RunQueue, EndedBy::Unknown),
-                wait(70, 70, 99, WaitReason::RunQueue, EndedBy::Unknown),
-            ],
-        ),
-        lane(0, &[wait(69, 90, 95, WaitReason::Sleep, EndedBy::Interrupt)]),
+        lane(0, &[waiting]),
+        lane(0, &[ran_before(5), slept(40)]),
+        lane(0, &[ran_before(45)]).ended(Some(Timestamp(70))),
+        lane(0, &[on(Some(1), ran_before(15)), slept(71)]),
     ];
     let expected = [
         (0, 10, 0, Kind::Cpu),
         (10, 20, 0, Kind::Wait(WaitReason::Sleep)),
         (20, 40, 1, RUN_QUEUE),
-        (40, 70, 2, RUN_QUEUE),
+        (40, 45, 0, RUN_QUEUE),
+        (45, 70, 2, RUN_QUEUE),
         (70, 100, 0, Kind::Cpu),
     ];
-    assert_eq!(path(lanes), expected);
-    // No recorded thread had the CPU.
-    let alone = vec![lane(0, &[wait(10, 10, 70, WaitReason::RunQueue, EndedBy::Unknown)])];
-    assert_eq!(path(alone)[1], (10, 70, 0, RUN_QUEUE));
+    assert_eq!(path(lanes.clone()), expected);
+    // The CPU is unknown, or no recorded thread was ever there.
+    for cpu in [None, Some(7)] {
+        let mut lanes = lanes.clone();
+        lanes[0] = lane(0, &[on(cpu, waiting)]);
+        assert_eq!(path(lanes)[2], (20, 70, 0, RUN_QUEUE));
+    }
 }
 
 #[test]

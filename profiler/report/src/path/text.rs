@@ -36,11 +36,11 @@ pub fn write(out: &mut dyn Write, report: &PathReport, top: usize) -> io::Result
         lines.push(String::new());
         lines.extend(table.lines(&report.totals, top));
     }
-    let mut links: Vec<&Link> = report.chain.iter().collect();
-    links.sort_by_key(|link| std::cmp::Reverse(link.time_ns));
-    links.truncate(top);
-    links.sort_by_key(|link| link.start_ns);
-    let rows = links.into_iter().map(|link| (link.part.clone(), link));
+    let mut chain: Vec<&Link> = report.chain.iter().collect();
+    chain.sort_by_key(|link| std::cmp::Reverse(link.time_ns));
+    chain.truncate(top);
+    chain.sort_by_key(|link| link.start_ns);
+    let rows = chain.into_iter().map(|link| (link.part.clone(), link));
     lines.extend(CHAIN.table("the longest links of the chain", rows));
     write_lines(out, &lines)
 }

@@ -227,6 +227,7 @@ mod tests {
             waker: None,
             coverage: Coverage::Full,
             in_fault,
+            cpu: None,
         }
     }
 

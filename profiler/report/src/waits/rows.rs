@@ -56,7 +56,7 @@ pub(super) struct PackedWait {
     coverage: u8,
     waker: u8,
     in_fault: u8,
-    rest: u32,
+    cpu: u32,
 }
 
 impl sorted::Row for PackedWait {
@@ -112,7 +112,7 @@ impl WaitRows {
             coverage: place(&Coverage::ALL, &wait.coverage),
             waker: place(&WAKERS, &waker.map(|waker| waker.by_interrupt)),
             in_fault: wait.in_fault.into(),
-            rest: 0,
+            cpu: wait.cpu.map_or(NONE, u32::from),
         };
         self.kept.push(row)
     }
@@ -164,6 +164,7 @@ impl WaitRows {
             }),
             coverage: among(&Coverage::ALL, row.coverage),
             in_fault: row.in_fault != 0,
+            cpu: u16::try_from(row.cpu).ok(),
         }
     }
 
@@ -241,6 +242,7 @@ mod tests {
             stack in prop::option::of(0..NONE),
             (reason, coverage) in (0..WaitReason::ALL.len(), 0..4_usize),
             call in prop::option::of((0..3_u32, prop::option::of(0..3_u32), prop::option::of("[ab]{0,2}"))),
+            cpu in any::<Option<u16>>(),
             waker in prop::option::of((any::<u64>(), any::<(u32, u32)>(), prop::option::of(0..NONE), any::<Option<bool>>())),
         ) -> WaitFact {
             WaitFact {
@@ -259,6 +261,7 @@ mod tests {
                 }),
                 coverage: Coverage::ALL[coverage],
                 in_fault,
+                cpu,
             }
         }
     }

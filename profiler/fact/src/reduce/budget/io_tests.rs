@@ -40,6 +40,7 @@ pub(super) fn wait(start: u64, off: u64, kind: usize) -> WaitFact {
         waker: None,
         coverage: Coverage::Full,
         in_fault: kind.is_multiple_of(2),
+        cpu: None,
     }
 }
 

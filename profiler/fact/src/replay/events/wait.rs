@@ -132,6 +132,8 @@ impl Replay<'_, '_> {
                 Coverage::Full
             },
             in_fault: is(WAIT_IN_FAULT),
+            // One that is in progress has got none yet.
+            cpu: (!is(WAIT_UNFINISHED)).then_some(wait.cpu),
         };
         self.first_reports.waited(&fact);
         self.show_tasks();

@@ -107,6 +107,7 @@ fn wait(thread: u32, reason: WaitReason, from: u64, woken: u64) -> WaitFact {
         waker: Some(waker(None, woken, true)),
         coverage: Coverage::Full,
         in_fault: false,
+        cpu: None,
     }
 }
 

@@ -30,6 +30,7 @@ fn wait(start: u64, end: u64, off: u64) -> WaitFact {
         waker: None,
         coverage: Coverage::Full,
         in_fault: false,
+        cpu: None,
     }
 }
 
