@@ -236,6 +236,37 @@ fn a_second_path_limits_what_can_be_saved() {
     assert_eq!(saved(&lanes, &[7]), 0);
 }
 
+/// Four threads hand a token around: a million waits, each woken by the thread before.
+fn relay(waits: u64) -> Lanes {
+    let lane_of = |thread: u64| {
+        let turns = (0..waits / 4).map(|round| {
+            let turn = (4 * round + thread) * 100;
+            let waker = u32::try_from((thread + 3) % 4).unwrap_or(0);
+            // Since the end of its last turn; it runs 10 ns after it is woken.
+            wait(turn.saturating_sub(300), turn, turn + 10, WaitReason::Pipe, by(waker))
+        });
+        lane(0, &turns.collect::<Vec<_>>())
+    };
+    Lanes::new((0..4).map(lane_of).collect())
+}
+
+#[test]
+fn a_million_waits_are_a_path_of_as_many_pieces() {
+    let waits = 1_000_000;
+    let lanes = relay(waits);
+    let span = window(0, waits * 100);
+    let pieces = walk(&lanes, ThreadId(0), span);
+    assert_eq!(total(&pieces), waits * 100);
+    let count = pieces.len() as u64;
+    assert!(count >= waits && count <= 3 * waits, "{count} pieces");
+    let replay = Replay::new(&lanes, ThreadId(0), span);
+    for thread in 0..4 {
+        let removed = || pieces.iter().filter(|piece| piece.spent.thread.0 == thread);
+        // A relay has no second path.
+        assert_eq!(replay.saved(removed()), total(removed()));
+    }
+}
+
 prop_compose! {
     /// Any lanes: waits that overlap, end before they begin, or wait for each other.
     fn any_lane(threads: u32)(
