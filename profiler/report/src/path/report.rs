@@ -16,8 +16,10 @@ use crate::lookup::{Lookup as _, thread_name};
 use crate::text::fit;
 use fact::{DeviceId, MappedFile, MappedFileId, Recording, ThreadId, WaitReason};
 
-/// Rows of each table whose savings are computed: each takes a pass over the recording.
+/// Most rows of each table whose savings are computed.
 const SAVED_ROWS: usize = 16;
+/// Steps that this may take for a table, which limits the rows: each takes a pass over the path and its dependencies.
+const SAVED_STEPS: usize = 10_000_000;
 /// Number of links in a report.
 const LINKS: usize = 100;
 
@@ -164,9 +166,10 @@ fn table<'v, K: Hash + Ord + Copy + 'v>(
     of: impl Fn(&Piece) -> K + Copy + 'v,
     name: impl Fn(K) -> GroupName + 'v,
 ) -> Box<dyn Grouping<Piece, PathTally> + 'v> {
+    let saved_rows = (SAVED_STEPS / view.saved_steps()).clamp(1, SAVED_ROWS);
     by_parts(titles, of, move |groups: Vec<(K, PathTally)>| {
         let rows = groups.into_iter().enumerate().map(|(place, (key, mut tally))| {
-            if place < SAVED_ROWS {
+            if place < saved_rows {
                 tally.saves_ns = Some(view.saved(|piece| of(piece) == key));
             }
             GroupRow::new(name(key), tally)

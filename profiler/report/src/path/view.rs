@@ -92,6 +92,11 @@ impl<'a> PathView<'a> {
         }
     }
 
+    /// The steps that [`Self::saved`] takes; not 0.
+    pub(super) fn saved_steps(&self) -> usize {
+        self.pieces.len() + self.replay.dependencies() + 1
+    }
+
     /// By how many ns the time span would be shorter without these pieces, at most.
     pub fn saved(&self, is_removed: impl Fn(&Piece) -> bool) -> u64 {
         self.replay.saved(self.pieces.iter().filter(|piece| is_removed(piece)))

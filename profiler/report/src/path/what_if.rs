@@ -95,6 +95,11 @@ impl Replay {
         }
     }
 
+    /// Number of wakeups and births.
+    pub fn dependencies(&self) -> usize {
+        self.edges.len()
+    }
+
     /// By how many ns the span would have been shorter without these pieces of its path, at most.
     pub fn saved<'p>(&self, without: impl Iterator<Item = &'p Piece>) -> u64 {
         let mut removed: Vec<(ThreadId, Timestamp, Timestamp)> =
