@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use profiler::addr::{Avma, FileOffset};
-use profiler::fact::fault::{Access, FaultClass, FaultWaits, FilePlace, Mapped};
+use profiler::fact::fault::{Access, FaultClass, FaultWaits, FilePlace, Mapped, OtherFaults};
 use profiler::fact::request::{BioSource, DeviceId, Operation, RequestCoverage, RequestKind};
 use profiler::fact::wait::Coverage;
 use profiler::fact::{
@@ -295,6 +295,7 @@ fn pages_read_for_faults_and_never_touched() {
         mapped: Some(Mapped::own()),
         pages_read: 0,
         read_around_off: false,
+        others: OtherFaults::default(),
     };
     let mut made = made(vec![request(Operation::Read, vec![bio(1, 0, 8 * 4096)])]);
     let without = report(&made, &Selection::default());
