@@ -22,7 +22,7 @@ const LICENSE: &std::ffi::CStr = c"Dual MIT/GPL";
 /// Words that hold a name with the NUL at its end.
 const NAME_WORDS: usize = 4;
 /// Place of the name below the frame pointer, and of the address below the name.
-const NAME: i16 = -8 * NAME_WORDS as i16;
+const NAME: i16 = -32;
 const ADDRESS: i16 = NAME - 8;
 
 /// An instruction.
@@ -164,11 +164,15 @@ fn set(to: u8, value: i32) -> Instruction {
 
 /// `to = value`, in two places.
 fn constant(to: u8, value: u64) -> [Instruction; 2] {
-    let half = |bits: u64| (bits as u32).cast_signed();
-    [
-        instruction(0x18, to, 0, half(value)),
-        instruction(0, 0, 0, half(value >> 32)),
-    ]
+    let bytes = value.to_le_bytes();
+    let [low, high] = [0, 1].map(|half| {
+        bytes
+            .as_chunks::<4>()
+            .0
+            .get(half)
+            .map_or(0, |half| i32::from_le_bytes(*half))
+    });
+    [instruction(0x18, to, 0, low), instruction(0, 0, 0, high)]
 }
 
 /// `*(u64 *)(to + offset) = from`
