@@ -6,8 +6,8 @@ use profiler::addr::{Avma, FileOffset, KernelOffset, Timestamp};
 use profiler::block_pages::BlockPages;
 use profiler::event::{
     At, Attachment, AttachmentKind, Attempts, Cost, End, Event, Fault, FaultFile, FaultVma, FileId, KernelStack,
-    Mapping, Module, PagesRead, ProgramCost, ProgramCosts, Sample, Segment, Stacks, TaskExec, TaskExit, TaskNew,
-    UserStack,
+    Mapping, Module, OtherFaults, PagesRead, ProgramCost, ProgramCosts, Sample, Segment, Stacks, TaskExec, TaskExit,
+    TaskNew, UserStack,
 };
 use profiler_common::fault::{FaultCounts, Waits};
 use profiler_common::stack::{FLAG_CHECK, FLAG_USER_REGS, FLAG_WALK_COMPLETE, UserRegs};
@@ -108,9 +108,10 @@ fn fault() -> impl Strategy<Value = Event<'static>> {
         retries,
     });
     let what = (any::<(u16, u32, u64, Option<u64>)>(), prop::option::of(vma));
-    let pages = (prop::option::of(block_pages()), any::<u32>(), any::<u32>());
+    let others = any::<(u32, u64)>().prop_map(|(count, time)| OtherFaults { count, time });
+    let pages = (prop::option::of(block_pages()), any::<u32>(), any::<u32>(), others);
     (at(), what, rarely(waits), rarely(attempts), rarely(pages), stacks()).prop_map(
-        |(at, ((cpu, flags, address, start), vma), waits, attempts, (mapped, read, signal), stacks)| {
+        |(at, ((cpu, flags, address, start), vma), waits, attempts, (mapped, read, signal, others), stacks)| {
             Event::Fault(Fault {
                 at,
                 cpu,
@@ -123,6 +124,7 @@ fn fault() -> impl Strategy<Value = Event<'static>> {
                 mapped,
                 read,
                 signal,
+                others,
                 stacks,
             })
         },

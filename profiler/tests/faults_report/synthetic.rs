@@ -8,7 +8,7 @@ use profiler::addr::{Avma, FileOffset, Svma, Timestamp};
 use profiler::event::{FileId, HookStatus};
 use profiler::fact::FaultAccount;
 use profiler::fact::fault::{Access, Failure, FaultClass, FaultWaits, FilePlace, MappedFile};
-use profiler::fact::fault::{FaultFact, FileSection, FileSymbol, MappedFileId};
+use profiler::fact::fault::{FaultFact, FileSection, FileSymbol, MappedFileId, OtherFaults};
 use profiler::fact::{
     FactSink, FactSource, Frame, FrameId, FrameName, Location, Mark, MarkKind, ModuleId, ModuleKind, PagesReadFact,
     Process, ProcessId, Recording, SourceFrame, StackId, StackNode, Tables, ThreadId, TruncationReason,
@@ -143,6 +143,7 @@ pub fn fault(us: u64) -> FaultFact {
         mapped: None,
         pages_read: 0,
         read_around_off: false,
+        others: OtherFaults::default(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Unwinds stacks of the same programs on arm64: a recording is converted on any machine.
 
 use profiler::fact::TruncationReason;
-use profiler::unwind::FramePlace;
+use profiler::unwind::{FramePlace, RawFrame};
 
 use super::program::{Flavour, Target, run_on};
 use super::walks::{chain, expect_on};
@@ -55,7 +55,7 @@ fn code_made_at_run_time_has_frame_records() {
             return;
         };
         let walk = dump.walk(0, |_| {});
-        let is_made = |frame: &&profiler::unwind::RawFrame| matches!(frame.place, FramePlace::MadeAtRunTime(_));
+        let is_made = |frame: &&RawFrame| matches!(frame.place, FramePlace::MadeAtRunTime(_));
         assert_eq!(walk.frames.iter().filter(is_made).count(), 1, "{:#x?}", walk.frames);
         assert_eq!(walk.end, Ok(()), "{:#x?}", walk.frames);
         assert_eq!(chain(&dump, &walk).last(), Some(&("main".to_owned(), 1)));
