@@ -26,7 +26,8 @@ pub fn run(args: &Path) -> Result<ExitCode> {
     if facts.left_out() > 0 {
         let left_out = facts.left_out();
         print_note(format_args!(
-            "{left_out} waits and samples exceed the limit and are missing from the path; record a shorter time"
+            "{left_out} waits, samples and requests were left out (memory limit): the path counts waits among them as \
+             time on a CPU; record a shorter time"
         ));
     }
     let chosen = choose(&tables, &facts, &selection).with_context(|| input.to_string())?;

@@ -10,8 +10,8 @@ use fact::{
     Cause, EffectKind, EventKind, FactSink, Mark, ProcessId, Reason, SampleFact, Tables, ThreadId, WaitFact, WaitReason,
 };
 
-/// Most waits, samples and causes that are kept, together: 3 GiB.
-const MAX_KEPT: usize = 1 << 25;
+/// Most waits, samples and requests that are kept, together: some 2.3 GiB with their lanes and the replay.
+const MAX_KEPT: usize = 1 << 23;
 
 /// Facts of a recording, by thread.
 #[derive(Debug, Default)]

@@ -150,6 +150,11 @@ impl Lane {
         Self { ended, ..self }
     }
 
+    /// Whether it still existed at that moment.
+    pub fn has_not_ended(&self, time: Timestamp) -> bool {
+        self.ended.is_none_or(|end| end >= time)
+    }
+
     /// Its waits by time; they do not overlap.
     pub fn waits(&self) -> &[LaneWait] {
         &self.waits

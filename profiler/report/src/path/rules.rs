@@ -7,8 +7,8 @@ use super::holders;
 use super::lanes::{Activity, EndedBy, LaneRequest, LaneWait, Lanes};
 use super::walk::{Kind, Spent};
 
-/// Most threads of a process that may have created another one; beyond, the creator is unknown.
-const MAX_CREATORS: usize = 256;
+/// Most threads that a process had in all; beyond, the creators of its threads are unknown.
+const MAX_CREATORS: usize = 4096;
 
 /// The next step of the path, backwards from a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +131,7 @@ pub(super) fn blocked(thread: ThreadId, wait: &LaneWait) -> Spent {
 
 /// Before a thread's birth: its creator, if only one thread of the right process ran then.
 fn created(lanes: &Lanes, thread: ThreadId, now: Timestamp) -> Step {
-    let creator = creators(lanes, thread).filter(|creator| lanes.ran(*creator, now));
+    let creator = creators(lanes, thread, now).filter(|creator| lanes.ran(*creator, now));
     let mut creator = creator.take(2);
     match (creator.next(), creator.next()) {
         (Some(creator), None) => Step::CreatedBy(creator),
@@ -139,11 +139,16 @@ fn created(lanes: &Lanes, thread: ThreadId, now: Timestamp) -> Step {
     }
 }
 
-/// The threads that may have created a thread: those of its process that are older, or of the process that created it.
-pub(super) fn creators(lanes: &Lanes, thread: ThreadId) -> impl Iterator<Item = ThreadId> {
+/// The threads that may have created a thread at that moment: those of its process that live, or of the process that
+/// created it.
+pub(super) fn creators(lanes: &Lanes, thread: ThreadId, now: Timestamp) -> impl Iterator<Item = ThreadId> {
     let lane = lanes.get(thread);
     let process = lane.map(|lane| lane.parent.unwrap_or(lane.process));
     let threads = process.map_or(&[][..], |process| lanes.of_process(process));
     let few = if threads.len() <= MAX_CREATORS { threads } else { &[] };
-    few.iter().copied().filter(move |creator| *creator != thread)
+    let lives = move |creator: &ThreadId| lanes.get(*creator).is_some_and(|lane| lane.has_not_ended(now));
+    few.iter()
+        .copied()
+        .filter(move |creator| *creator != thread)
+        .filter(lives)
 }

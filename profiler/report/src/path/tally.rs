@@ -16,7 +16,7 @@ pub struct PathTally {
     pub pieces: u64,
     /// Longest piece, in ns.
     pub longest_ns: u64,
-    /// By how much the time span would be shorter without them, at most, in ns; `None`: not computed.
+    /// By how much the time span would be shorter without them, in ns: an estimate; `None`: not computed.
     pub saves_ns: Option<u64>,
 }
 
@@ -41,9 +41,7 @@ impl Measure for PathTally {
             Column("time", 9, |row, _| duration(row.time_ns)),
             Column("share", 8, |row, all| percent(row.time_ns, all.time_ns)),
             Column("pieces", 10, |row, _| count(row.pieces)),
-            Column("saves ≤", 11, |row, _| {
-                row.saves_ns.map_or_else(String::new, duration)
-            }),
+            Column("saves ~", 11, |row, _| row.saves_ns.map_or_else(String::new, duration)),
         ],
     };
 

@@ -16,7 +16,7 @@ const CHAIN: Grid<Link> = Grid {
     columns: &[
         Column("at", 10, |link, _| duration(link.start_ns)),
         Column("time", 9, |link, _| duration(link.time_ns)),
-        Column("over", 13, |link, _| link.via.unwrap_or_default().to_owned()),
+        Column("via", 13, |link, _| link.via.unwrap_or_default().to_owned()),
     ],
 };
 

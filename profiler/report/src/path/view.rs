@@ -97,7 +97,7 @@ impl<'a> PathView<'a> {
         self.pieces.len() + self.replay.dependencies() + 1
     }
 
-    /// By how many ns the time span would be shorter without these pieces, at most.
+    /// By how many ns the time span would be shorter without these pieces: an estimate.
     pub fn saved(&self, is_removed: impl Fn(&Piece) -> bool) -> u64 {
         self.replay.saved(self.pieces.iter().filter(|piece| is_removed(piece)))
     }

@@ -3,8 +3,8 @@
 //!
 //! A wait that a thread ended ends when that thread reaches its wakeup in the replay, at once if it is there first; any
 //! other wait takes as long as it took. So other threads that would have been waited for next still are, as far as
-//! waits show them. A thread that was ready in time left no wait, and does not hold up the replay either: the saved time
-//! is an upper bound.
+//! waits show them. It is an estimate: a thread that was ready in time left no wait, and does not hold up the replay
+//! either; and what the same code does off the path keeps its time.
 
 use base::addr::{Timestamp, ns};
 use fact::ThreadId;
@@ -75,7 +75,9 @@ impl Replay {
                 };
                 let Some((from, time)) = end else { continue };
                 let since = wait.start.max(window.start);
-                if time > since && time < window.end && from != to && lanes.ran(from, time) {
+                // As the path does, where the span ends within the wait.
+                let time = time.min(window.end);
+                if time > since && from != to && lanes.ran(from, time) {
                     edges.push(Edge {
                         time,
                         is_wakeup: true,
@@ -100,7 +102,7 @@ impl Replay {
         self.edges.len()
     }
 
-    /// By how many ns the span would have been shorter without these pieces of its path, at most.
+    /// By how many ns the span would have been shorter without these pieces of its path: an estimate.
     pub fn saved<'p>(&self, without: impl Iterator<Item = &'p Piece>) -> u64 {
         let mut removed: Vec<(ThreadId, Timestamp, Timestamp)> =
             without.map(|piece| (piece.lane, piece.start, piece.end)).collect();
@@ -168,7 +170,7 @@ impl State {
     }
 }
 
-/// The thread that created another one: the only one that may have, else the first of them that ran.
+/// The thread that created another one: the oldest of those that may have and ran then, mostly the first of its process.
 fn creator(lanes: &Lanes, thread: ThreadId, born: Timestamp) -> Option<ThreadId> {
-    creators(lanes, thread).find(|creator| lanes.ran(*creator, born))
+    creators(lanes, thread, born).find(|creator| lanes.ran(*creator, born))
 }

@@ -34,10 +34,10 @@ pub struct Path {
     /// A profile, or an event log (which has every wait exactly)
     #[arg(value_name = "RECORDING", default_value = "profile.json.gz")]
     pub input: PathBuf,
-    /// The path of this thread (id or name), by default the command's first
+    /// Thread (id or name); default: the command's first, else the one that ran longest
     #[arg(long = "thread", value_name = "TID|NAME")]
     pub threads: Vec<String>,
-    /// The path of the thread of this process (id or name) that lived longest
+    /// Only threads of this process (id or name); of several, the path of the one that lived longest
     #[arg(long = "process", value_name = "PID|NAME")]
     pub processes: Vec<String>,
     /// From this time on, counted from the start of the recording
