@@ -3,6 +3,7 @@
 mod cost;
 mod faults;
 mod nameless;
+mod path;
 mod stacks;
 mod text;
 mod waits;
@@ -22,6 +23,7 @@ use fact::{FactSink, FrameId, Location, Mark, MergedThreads, ModuleId, SampleFac
 pub use cost::CostSummary;
 pub use faults::FaultSummary;
 pub use nameless::NamelessModule;
+pub use path::PathSummary;
 pub use stacks::StackSummary;
 use text::list;
 pub use waits::WaitSummary;
@@ -42,6 +44,9 @@ pub struct Summary {
     pub asleep: Option<Asleep>,
     /// Off-CPU time of the main thread, or of all threads if none ran; `None`: waits were not traced.
     pub waits: Option<WaitSummary>,
+    /// The critical path of the command's first thread; `None`: unknown.
+    #[serde(default)]
+    pub path: Option<PathSummary>,
     /// Findings, the most important first.
     pub findings: Vec<Finding>,
     /// Functions with the most self samples.
@@ -197,6 +202,7 @@ impl Summary {
             marks_left_out,
             faults: FaultSummary::new(tables, &collected.faults),
             waits: main.and_then(|_| WaitSummary::new(tables, collected, whose)),
+            path: PathSummary::new(tables, collected),
             findings: find(tables, &collected.inputs),
             ..summary
         }
@@ -230,6 +236,7 @@ impl Accumulator {
             main_thread: main_thread(tables, &cpu),
             asleep: asleep(tables, &cpu),
             waits: None,
+            path: None,
             findings: Vec::new(),
             hottest: hottest(tables, &self.self_samples),
             nameless: nameless::modules(tables, &self.self_samples),

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::{Asleep, FaultSummary, MainThread, Summary, nameless};
+use super::{Asleep, FaultSummary, MainThread, PathSummary, Summary, nameless};
 use crate::findings::Finding;
 use crate::text::{WIDTH, bytes, columns, count, duration, estimate, fit, fit_middle, percent};
 use base::plural::{counted, loss};
@@ -38,8 +38,10 @@ impl Summary {
         }
         let hottest = usize::from(!self.hottest.is_empty());
         let room = |taken: usize| LINES.saturating_sub(taken + rest.len());
-        // The first line shows what it waited for.
-        let waited = held_up.len().min(1);
+        // The first line shows what it waited for, the second one which of it decided.
+        let path = self.path.as_ref().and_then(PathSummary::line);
+        let waited = held_up.len().min(1) + usize::from(path.is_some());
+        held_up.splice(held_up.len().min(1)..held_up.len().min(1), path);
         let found = self
             .findings
             .len()
