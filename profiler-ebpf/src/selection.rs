@@ -58,8 +58,15 @@ pub fn contains(task: Task, is_recorded: bool) -> bool {
     if uses(BY_USER) && !allows(BY_USER, value(&Key::new(BY_USER, u64::from(task.user())))) {
         return false;
     }
-    if uses(BY_PID) && !allows(BY_PID, value(&Key::new(BY_PID, u64::from(task.pid())))) {
-        return false;
+    if uses(BY_PID) {
+        let values = if task.is_last_of_process() {
+            as_before(is_recorded) // its key may be gone
+        } else {
+            value(&Key::new(BY_PID, u64::from(task.pid())))
+        };
+        if !allows(BY_PID, values) {
+            return false;
+        }
     }
     if uses(BY_EXE) {
         let values = match task.program() {
@@ -68,14 +75,21 @@ pub fn contains(task: Task, is_recorded: bool) -> bool {
                 device,
                 number: inode,
             }),
-            // The program of a thread that has given up its address space, at its end, is the one that it had.
-            None => u32::from(is_recorded) * CHOSEN,
+            None if task.is_kernel_thread() => 0,
+            // At its end a thread gives up its address space, and with it its program.
+            None => as_before(is_recorded),
         };
         if !allows(BY_EXE, values) {
             return false;
         }
     }
     !uses(BY_NAME) || allows(BY_NAME, by_name(task))
+}
+
+/// What decides about a thread at its end, when nothing else does any more.
+#[inline(always)]
+fn as_before(is_recorded: bool) -> u32 {
+    if is_recorded { CHOSEN } else { EXCLUDED }
 }
 
 #[inline(always)]

@@ -14,7 +14,7 @@ use super::{UNWATCHED, begin, complete, is_major, known, same_page};
 use crate::emit::now;
 use crate::kernel::{Task, VmaStruct};
 use crate::maps::{THREADS, config};
-use crate::{scope, stack};
+use crate::{scope, selection, stack};
 
 /// `EBUSY`, as the helper returns it.
 const BUSY: c_long = -16;
@@ -33,7 +33,10 @@ pub fn fault_major(ctx: PerfEventContext) -> u32 {
 
 #[inline(always)]
 fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
-    let Some(state) = scope::current_thread() else { return 0 };
+    let Some(state) = scope::current_thread() else {
+        count_outside();
+        return 0;
+    };
     // SAFETY: the current thread's own entry.
     let at = unsafe { scope::at(state, now()) };
     let task = Task::current();
@@ -78,6 +81,17 @@ fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
         complete(ctx, task, at, state, &place);
     }
     0
+}
+
+/// A thread that has left the selection keeps its entry until it is switched out: the kernel's count goes on.
+#[inline(always)]
+fn count_outside() {
+    if selection::is_used()
+        && let Some(state) = THREADS.get_ptr_mut(&Task::current().address())
+    {
+        // SAFETY: the current thread's own entry.
+        unsafe { (*state).faults.counts.filtered += 1 };
+    }
 }
 
 /// # Safety

@@ -78,7 +78,7 @@ fn phrase(loss: Loss) -> (&'static str, &'static str) {
         Loss::RequestEndMissed => ("block request completion", "missed"),
         Loss::SwitchMissed => ("context switch", "missed"),
         Loss::AroundMissed => ("mapped range", "missed"),
-        Loss::SelectionFull => ("cgroup or process to record", "missed (table full)"),
+        Loss::SelectionFull => ("selection entry", "lost (table full)"),
     }
 }
 

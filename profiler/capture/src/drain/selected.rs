@@ -3,14 +3,15 @@
 mod cgroup_names;
 mod nothing;
 
+use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 
 use anyhow::{Context as _, bail};
-use nix::sys::stat::{major, minor};
 use profiler_common::glob::{self, Globs};
 use profiler_common::selection::{BY_CGROUP, BY_EXE, BY_NAME, BY_PID, BY_USER, CHOSEN, EXCLUDED, Key};
+use profiler_common::task::COMM_LEN;
 
 use crate::files::same_file;
 use crate::hooks::selection::Tables;
@@ -151,14 +152,19 @@ impl Selected {
             .then(|| procfs::effective_user(pid, tid).ok())
             .flatten();
         let program = (kinds & BY_EXE != 0).then(|| program_of(pid)).flatten();
-        let name = |tid| procfs::stat(pid, tid).map(|stat| stat.name).unwrap_or_default();
+        let name = |tid| {
+            let stat = procfs::stat(pid, tid);
+            short_name(stat.map(|stat| stat.name).unwrap_or_default())
+        };
         allows(BY_CGROUP, &|is| {
             cgroup.as_ref().is_some_and(|path| found(is).has_cgroup(path))
         }) && allows(BY_USER, &|is| user.is_some_and(|user| list(is).users.contains(&user)))
             && (at_end || allows(BY_PID, &|is| list(is).pids.contains(&pid)))
-            && allows(BY_EXE, &|is| {
-                program.is_some_and(|program| found(is).programs.contains(&program))
-            })
+            // A process that ends shows none, and keeps the one that it had.
+            && (at_end && program.is_none()
+                || allows(BY_EXE, &|is| {
+                    program.is_some_and(|program| found(is).programs.contains(&program))
+                }))
             && allows(BY_NAME, &|is| {
                 let list = if is { glob::CHOSEN } else { glob::EXCLUDED };
                 self.globs.matches(&name(tid), list) || self.globs.matches(&name(pid), list)
@@ -233,13 +239,37 @@ fn identities(path: &str) -> anyhow::Result<Vec<FileId>> {
         .with_context(|| format!("cannot look at `{shown}`"))
 }
 
-/// The file of a process's program, as `stat` shows it.
+/// The name that the kernel side sees: /proc shows longer ones of kernel threads, and what a worker does
+/// (`proc_task_name` of fs/proc/array.c).
+fn short_name(mut name: Vec<u8>) -> Vec<u8> {
+    if name.starts_with(b"kworker/")
+        && let Some(work) = name.iter().position(|byte| b"+-".contains(byte))
+    {
+        name.truncate(work);
+    }
+    name.truncate(COMM_LEN - 1);
+    name
+}
+
+/// The file of a process's program, as `stat` shows it. Its file system is not asked: it might not answer.
 fn program_of(pid: u32) -> Option<FileId> {
-    let metadata = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
-    Some(FileId {
-        major: u32::try_from(major(metadata.dev())).ok()?,
-        minor: u32::try_from(minor(metadata.dev())).ok()?,
-        inode: metadata.ino(),
+    let path = CString::new(format!("/proc/{pid}/exe")).ok()?;
+    // SAFETY: numbers only.
+    let mut found: libc::statx = unsafe { std::mem::zeroed() };
+    // SAFETY: the path ends with a NUL, and the kernel writes a whole structure.
+    let result = unsafe {
+        libc::statx(
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            libc::AT_STATX_DONT_SYNC,
+            libc::STATX_INO,
+            &raw mut found,
+        )
+    };
+    (result == 0).then_some(FileId {
+        major: found.stx_dev_major,
+        minor: found.stx_dev_minor,
+        inode: found.stx_ino,
         ..FileId::default()
     })
 }

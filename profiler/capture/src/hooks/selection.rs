@@ -165,20 +165,25 @@ impl Tables {
                 result = Err(error);
             }
         };
+        let mut is_whole = true;
         for (cgroup, value) in &self.cgroups {
-            hierarchy.walk(&cgroup.path, |_, id| add(id, *value));
+            is_whole &= hierarchy.walk(&cgroup.path, |_, id| add(id, *value));
         }
         if !self.names.is_empty() {
-            hierarchy.walk("/", |path, id| {
+            is_whole &= hierarchy.walk("/", |path, id| {
                 let is_below = |name: &str| path.split('/').any(|part| part == name);
                 let values = self.names.iter().filter(|(name, _)| is_below(name));
                 add(id, values.fold(0, |values, (_, value)| values | value));
             });
         }
-        result.context("too many cgroups to record: name fewer, or record everything with -a")
+        if !is_whole {
+            bail!(TOO_MANY);
+        }
+        result.context(TOO_MANY)
     }
 }
 
+const TOO_MANY: &str = "too many cgroups to record: name fewer, or record everything with -a";
 const NO_MAP: &str = "the eBPF object lacks a map of selections: run `scripts/build-ebpf`";
 
 fn selected(ebpf: &mut Ebpf) -> anyhow::Result<HashMap<&mut MapData, KeyWords, u32>> {

@@ -53,11 +53,14 @@ impl Hierarchy {
     }
 
     /// The paths of a cgroup and all below it, with their ids; a cgroup comes before those that it contains. `seen` gets each one
-    /// before those below it are listed.
-    pub fn walk(&self, path: &str, mut seen: impl FnMut(&str, u64)) {
+    /// before those below it are listed. False: there are too many, and the rest was not looked at.
+    pub fn walk(&self, path: &str, mut seen: impl FnMut(&str, u64)) -> bool {
         let mut next = VecDeque::from([path.to_owned()]);
         let mut count = 0;
-        while let Some(path) = next.pop_front().filter(|_| count < LIMIT) {
+        while let Some(path) = next.pop_front() {
+            if count == LIMIT {
+                return false;
+            }
             count += 1;
             let folder = self.folder(&path);
             let Ok(metadata) = folder.metadata() else { continue };
@@ -68,6 +71,7 @@ impl Hierarchy {
             let names = folders.filter_map(|entry| entry.file_name().into_string().ok());
             next.extend(names.map(|name| format!("{}/{name}", path.trim_end_matches('/'))));
         }
+        true
     }
 }
 

@@ -7,7 +7,7 @@ use clap::Args;
 #[command(next_help_heading = "Scope")]
 pub struct ScopeArgs {
     /// Record the processes in this cgroup and those below it: a path below /sys/fs/cgroup, or as in
-    /// /proc/PID/cgroup (repeatable: any of them)
+    /// /proc/PID/cgroup (repeatable; any may match)
     #[arg(long, value_name = "PATH")]
     pub cgroup: Vec<String>,
     /// Record this unit of systemd, of the system or a user; a service needs no suffix (repeatable)
@@ -26,13 +26,13 @@ pub struct ScopeArgs {
     /// Record processes that execute this file (repeatable)
     #[arg(long, value_name = "PATH")]
     pub exe: Vec<String>,
-    /// Leave out what this matches: `cgroup=PATH`, `name=GLOB`, `exe=PATH`, `user=NAME`,
+    /// Exclude matching threads: `cgroup=PATH`, `name=GLOB`, `exe=PATH`, `user=NAME`,
     /// `pid=PID`, `unit=NAME`, `container=NAME` or `pod=NAME`
     /// (repeatable)
     #[arg(long, value_name = "KIND=VALUE")]
     pub exclude: Vec<String>,
-    /// Wait for the first matching process, which may have a cgroup that does not exist yet; -d
-    /// counts from then
+    /// Wait for the first matching process, even if its cgroup does not exist yet; -d counts from
+    /// that process on
     #[arg(long)]
     pub wait: bool,
 }

@@ -33,7 +33,7 @@ pub fn target(args: &mut args::Record, command: Option<Vec<OsString>>) -> Result
     }
     let waits = scope.wait;
     if waits && chosen.is_empty() {
-        bail!("--wait requires --cgroup, --unit, --name, --exe or --user: name what to wait for");
+        bail!("--wait requires --cgroup, --unit, --container, --pod, --name, --exe or --user: name what to wait for");
     }
     let target = match (args.all, pids.is_empty(), command) {
         (true, _, command) if excluded.is_empty() => Target::System(command),
@@ -47,7 +47,9 @@ pub fn target(args: &mut args::Record, command: Option<Vec<OsString>>) -> Result
             };
             Target::Selected(Box::new(selection), command)
         }
-        (_, _, _) if !excluded.is_empty() => bail!("--exclude requires -a, -p, --cgroup, --name, --exe or --user"),
+        (_, _, _) if !excluded.is_empty() => {
+            bail!("--exclude requires -a, -p, --cgroup, --unit, --container, --pod, --name, --exe or --user")
+        }
         (_, _, Some(command)) => Target::Command(command),
         (_, _, None) => bail!(
             "nothing to record: name a program (`ngmi record -- firefox`), a process (`ngmi record -p PID`), a cgroup \

@@ -1,5 +1,7 @@
 //! Names of the cgroups of units, containers and pods, which may be anywhere in a hierarchy.
 
+use std::collections::BTreeSet;
+
 use anyhow::bail;
 
 use crate::proc::cgroups::Hierarchy;
@@ -38,6 +40,13 @@ pub(super) fn of(conditions: &Conditions, hierarchies: &[Hierarchy]) -> anyhow::
     let known = containers::all();
     for wanted in &conditions.containers {
         let ids = ids(wanted, &known, hierarchies);
+        if ids.all.len() > 1 && !ids.is_exact {
+            bail!(
+                "several containers have an id that begins with `{}`: type more of it",
+                wanted.escape_debug()
+            );
+        }
+        let ids = ids.all;
         if ids.is_empty() {
             let all = known.iter().flat_map(|one| one.names.iter().cloned());
             bail!(
@@ -50,14 +59,17 @@ pub(super) fn of(conditions: &Conditions, hierarchies: &[Hierarchy]) -> anyhow::
     }
     for wanted in &conditions.pods {
         let pods = || known.iter().filter_map(|one| one.pod.as_ref());
-        let Some(pod) = pods().find(|pod| pod.name == *wanted || pod.uid == *wanted) else {
+        // State of pods that were replaced by another one of that name may be left.
+        let found = pods().filter(|pod| pod.name == *wanted || pod.uid == *wanted);
+        let uids: BTreeSet<&str> = found.map(|pod| pod.uid.as_str()).collect();
+        if uids.is_empty() {
             bail!(
                 "there is no pod `{}`{}; pods are named NAMESPACE/NAME",
                 wanted.escape_debug(),
                 similar::sentence(wanted, pods().map(|pod| pod.name.clone()))
             );
-        };
-        names.extend(of_pod(&pod.uid));
+        }
+        names.extend(uids.into_iter().flat_map(of_pod));
     }
     Ok(names)
 }
@@ -84,21 +96,40 @@ fn of_pod(uid: &str) -> Vec<String> {
     slices.chain([format!("pod{uid}")]).collect()
 }
 
-/// The ids of the containers with this name, or whose id begins like this.
-fn ids(wanted: &str, known: &[Container], hierarchies: &[Hierarchy]) -> Vec<String> {
-    let is_wanted = |id: &str| wanted.len() >= SHORTEST_ID && id.starts_with(wanted);
-    let of_state = known
-        .iter()
-        .filter(|one| is_wanted(&one.id) || one.names.iter().any(|name| name == wanted));
-    let mut ids: Vec<String> = of_state.map(|one| one.id.clone()).collect();
+/// Ids of containers.
+#[derive(Debug, Default)]
+struct Ids {
+    all: Vec<String>,
+    /// By their name or whole id, not by its beginning.
+    is_exact: bool,
+}
+
+/// The ids of the containers with this name or id; if there is none, of those whose id begins like this.
+fn ids(wanted: &str, known: &[Container], hierarchies: &[Hierarchy]) -> Ids {
+    let (mut exact, mut beginning) = (BTreeSet::new(), BTreeSet::new());
+    let mut add = |id: &str, is_exact: bool| {
+        if is_exact || id == wanted {
+            exact.insert(id.to_owned());
+        } else if wanted.len() >= SHORTEST_ID && id.starts_with(wanted) {
+            beginning.insert(id.to_owned());
+        }
+    };
+    for one in known {
+        add(&one.id, one.names.iter().any(|name| name == wanted));
+    }
     for hierarchy in hierarchies {
         hierarchy.walk("/", |path, _| {
-            ids.extend(owner::of(path).container.filter(|id| is_wanted(id) || id == wanted));
+            if let Some(id) = owner::of(path).container {
+                add(&id, false);
+            }
         });
     }
-    ids.sort_unstable();
-    ids.dedup();
-    ids
+    let is_exact = !exact.is_empty();
+    let all = if is_exact { exact } else { beginning };
+    Ids {
+        all: all.into_iter().collect(),
+        is_exact,
+    }
 }
 
 #[cfg(test)]
@@ -141,8 +172,10 @@ mod tests {
             pod: None,
         };
         let known = [known("abcdef12", "web"), known("abcdef99", "web"), known("0123", "abc")];
-        let found = |wanted| ids(wanted, &known, &[]);
+        let found = |wanted| ids(wanted, &known, &[]).all;
         assert_eq!(found("web"), ["abcdef12", "abcdef99"]);
+        assert_eq!(found("abcdef"), ["abcdef12", "abcdef99"]);
+        assert!(!ids("abcdef", &known, &[]).is_exact && ids("web", &known, &[]).is_exact);
         assert_eq!(found("abcdef1"), ["abcdef12"]);
         assert_eq!(found("abc"), ["0123"]);
         assert!(found("ab").is_empty() && found("").is_empty());

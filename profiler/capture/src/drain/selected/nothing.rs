@@ -3,7 +3,7 @@
 use anyhow::{Error, anyhow, bail};
 
 use super::Selected;
-use crate::proc::cgroups::{Cgroup, Hierarchy};
+use crate::proc::cgroups::Cgroup;
 use crate::proc::{owner, procfs, similar};
 
 impl Selected {
@@ -55,8 +55,9 @@ impl Selected {
     /// The units that have a cgroup.
     fn units(&self) -> Vec<String> {
         let mut units = Vec::new();
-        let add = |hierarchy: &Hierarchy| hierarchy.walk("/", |path, _| units.extend(owner::of(path).unit));
-        self.hierarchy.iter().for_each(add);
+        if let Some(hierarchy) = &self.hierarchy {
+            hierarchy.walk("/", |path, _| units.extend(owner::of(path).unit));
+        }
         units
     }
 }
