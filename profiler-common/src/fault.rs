@@ -182,6 +182,28 @@ pub struct Counted {
     pub pad: u32,
 }
 
+/// How the faults of a thread are sampled with [`FAULTS_AUTO`].
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
+pub struct Sampling {
+    /// When the window began.
+    pub since: u64,
+    /// Faults in it that may be represented.
+    pub faults: u32,
+    /// Their average in the windows before, times [`SAMPLING_MEMORY`].
+    pub level: u32,
+    /// One of 2^`shift` of them is sent, at random.
+    pub shift: u32,
+    /// Explicit padding.
+    pub pad: u32,
+}
+
+impl Sampling {
+    /// The highest [`Sampling::shift`].
+    pub const MOST: u32 = 16;
+}
+
 /// Start of a fault's record; the copy of the stack follows. The header's time is the end of the fault.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -296,6 +318,8 @@ pub struct ThreadFaults {
     pub counts: FaultCounts,
     /// Faults since the last one that represents others.
     pub others: Counted,
+    /// How the next ones are chosen.
+    pub sampling: Sampling,
     /// Pages that were read and not sent yet.
     pub run: ReadRun,
     /// Stack of the thread at the fault that is being sent.
@@ -316,8 +340,10 @@ pub const FAULTS_AUTO: u32 = 4;
 
 /// Length of a window of [`FAULTS_AUTO`] in ns: the probability in one follows from the faults in those before it.
 pub const SAMPLING_WINDOW: u64 = 10_000_000;
-/// Sampled faults of a CPU and window, on average: as many as CPU samples at the usual rate.
+/// Faults of a thread in a window that are sent, on average: from as many as CPU samples at the usual rate to twice that.
 pub const SAMPLED_A_WINDOW: u32 = 10;
+/// Windows that the average reaches back: faults come in bursts.
+pub const SAMPLING_MEMORY: u32 = 4;
 /// Faults of a thread that are recorded in any case.
 pub const FIRST_FAULTS: u64 = 64;
 /// A fault that took this long, in ns, is recorded in any case: the time of the others varies little.
@@ -326,4 +352,4 @@ pub const LONG_FAULT: u64 = 20_000;
 const _: () = assert!(size_of::<FaultBody>() == 8 + 8 + 40 + 40 + 64 + 32);
 const _: () = assert!(size_of::<FaultHead>() == 24 + 192 + 16 + 64);
 const _: () = assert!(size_of::<PagesRead>() == 24 + 40);
-const _: () = assert!(size_of::<ThreadFaults>() == 256 * 2 + 40 + 16 + 40 + 64 + 8);
+const _: () = assert!(size_of::<ThreadFaults>() == 256 * 2 + 40 + 16 + 24 + 40 + 64 + 8);

@@ -157,7 +157,7 @@ unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut Threa
         if failed {
             (*faults).counts.failed += 1;
         }
-        if config!(faults) == FAULTS_AUTO && sampled::is_only_counted(faults, at) {
+        if config!(faults) == FAULTS_AUTO && sampled::is_only_counted(state, at) {
             (*faults).counts.seen += 1;
             pop(faults);
             return;
@@ -237,7 +237,7 @@ pub unsafe fn ended(state: *mut ThreadState, at: At) -> FaultCounts {
         let faults = &raw mut (*state).faults;
         give_up(faults);
         pages::tell(faults, at);
-        sampled::tell_rest(state, at);
+        sampled::tell_rest(state, at.time);
         (*faults).counts
     }
 }

@@ -1,7 +1,7 @@
 // Data of the table: the faults that pass the other filters, grouped by function, symbol, section, thread and so on.
 
 import { FLAG, NONE } from "./document.js";
-import { FILTER } from "./model.js";
+import { FILTER, countOf } from "./model.js";
 
 /** Groupings of the table. */
 export const GROUPINGS = ["function", "symbol", "section", "class", "phase", "thread", "process"];
@@ -110,7 +110,7 @@ export function groupRows(selection, weights, { keys, name }) {
   for (let i = 0; i < list.length; i++) {
     if (fails[i] & ~FILTER.group) continue;
     const key = keys[i];
-    faults[key] += 1;
+    faults[key] += countOf(selection.recording, list[i]);
     times[key] += weights[list[i]];
     total += weights[list[i]];
     if (flags[list[i]] & FLAG.waited) waited[key] += 1;

@@ -29,9 +29,15 @@ export function kindsOf(recording) {
   return kinds;
 }
 
-/** By fault: its time for sums; unknown times count as zero. */
+/** By fault: the time of all faults that it represents, for sums; unknown times count as zero. */
 export function weightsOf(recording) {
-  return recording.columns.fault_duration.map((time) => (time > 0 ? time : 0));
+  const { fault_duration: times, fault_others_time: others } = recording.columns;
+  return times.map((time, i) => (time > 0 ? time : 0) + (others?.[i] ?? 0));
+}
+
+/** The number of faults that one represents, itself among them. */
+export function countOf(recording, fault) {
+  return 1 + (recording.columns.fault_others?.[fault] ?? 0);
 }
 
 /** Faults by file, sorted by time within each file; faults without a file are last. */
@@ -69,7 +75,7 @@ export function tally(recording, weights, list, fails = null) {
   for (let i = 0; i < list.length; i++) {
     if (fails && fails[i] !== 0) continue;
     const fault = list[i];
-    sum.faults += 1;
+    sum.faults += countOf(recording, fault);
     sum.time += weights[fault];
     if (flags[fault] & FLAG.major) sum.major += 1;
     if (flags[fault] & FLAG.waited) sum.waited += 1;

@@ -27,7 +27,7 @@ export class Summary {
     const { selection } = app;
     const sum = tally(app.recording, app.weights, selection.list, selection.fails);
     const figures = [
-      [formatCount(sum.faults), selection.isNarrowed ? `of ${formatCount(selection.list.length)} faults` : "faults"],
+      [formatCount(sum.faults), selection.isNarrowed ? `of ${formatCount(tally(app.recording, app.weights, selection.list).faults)} faults` : "faults"],
       [formatSum(sum.time, app.isTimed), "in total"],
       [formatCount(sum.major), "major"],
       [formatCount(sum.waited), "waited for a read"],

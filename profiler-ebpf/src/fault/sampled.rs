@@ -1,64 +1,50 @@
 //! Faults that are counted, and represented by one that is sent: with [`FAULTS_AUTO`], first writes to anonymous memory,
 //! which are most of a program's faults and explain least.
 //!
-//! Each of them is sent with a probability that only the past determines, so a fault that is sent represents those of
-//! its thread since the one before: their number, and the sum of their times. The sums are exact; their distribution
-//! over stacks is an unbiased estimate.
+//! Each of them is sent with a probability that only the thread's past determines, so one that is sent represents those
+//! since the one before: their number, and the sum of their times. The sums are exact; their distribution over stacks is
+//! an unbiased estimate, since no sum spans a change of the probability: what was counted by then is sent without a
+//! stack.
 
 use aya_ebpf::helpers::bpf_get_prandom_u32;
-use aya_ebpf::macros::map;
-use aya_ebpf::maps::PerCpuArray;
-use profiler_common::Loss;
 use profiler_common::fault::{
     Counted, FAULT_CARRIES, FAULT_EXCEPTION, FAULT_FAILED, FAULT_HAS_FILE, FAULT_HAS_VMA, FAULT_HUGE, FAULT_MAJOR,
-    FAULT_REMOTE, FAULT_REST, FAULT_STARTED, FAULTS_AUTO, FIRST_FAULTS, FaultBody, LONG_FAULT, SAMPLED_A_WINDOW,
-    SAMPLING_WINDOW, ThreadFaults, Waits, error_code,
+    FAULT_REMOTE, FAULT_REST, FAULT_STARTED, FAULTS_AUTO, FIRST_FAULTS, FaultBody, FaultHead, LONG_FAULT,
+    SAMPLED_A_WINDOW, SAMPLING_MEMORY, SAMPLING_WINDOW, Sampling, ThreadFaults, Waits, error_code,
 };
 use profiler_common::scope::ThreadState;
 use profiler_common::stack::Stacks;
+use profiler_common::{Loss, RecordKind};
 
-use super::send_fault;
-use crate::emit::{At, lose};
+use crate::copy::Captured;
+use crate::emit::{self, At, lose_many};
 use crate::maps::config;
 
 /// `VM_UFFD_MISSING` and `VM_UFFD_WP` of include/linux/mm.h: a program handles the faults.
 const SUPPLIED: u64 = 0x200 | 0x1000;
 
-/// Windows that the average reaches back: faults come in bursts.
-const MEMORY: u32 = 4;
-
-/// The faults of a CPU that may be represented.
-#[repr(C)]
-struct Window {
-    /// When it began.
-    since: u64,
-    /// The faults in it.
-    faults: u32,
-    /// The average of earlier windows, times [`MEMORY`].
-    level: u32,
-    /// A fault is sent if a random number is below this; 0 (before the first window): always.
-    threshold: u32,
-    /// Explicit padding.
-    pad: u32,
-}
-
-#[map]
-static WINDOWS: PerCpuArray<Window> = PerCpuArray::with_max_entries(1, 0);
-
-/// Decides about the innermost fault, which ended at `at`. True: it is only counted, which is done.
+/// Decides about the innermost fault of the current thread, whose entry is `state`; it ended at `at`. True: it is only
+/// counted, which is done.
 ///
 /// # Safety
-/// `faults` must be the current thread's.
+/// `state` must be the current thread's.
 #[inline(always)]
-pub unsafe fn is_only_counted(faults: *mut ThreadFaults, at: At) -> bool {
+pub unsafe fn is_only_counted(state: *mut ThreadState, at: At) -> bool {
     // SAFETY: by this function's own condition.
     unsafe {
+        let faults = &raw mut (*state).faults;
         let fault = &raw mut (*faults).inner.body;
         let time = at.time.saturating_sub((*fault).start);
         if !may_be_represented(fault) || time >= LONG_FAULT || (*faults).counts.seen < FIRST_FAULTS {
             return false;
         }
-        if is_chosen(at.time) {
+        let sampling = &raw mut (*faults).sampling;
+        if at.time.wrapping_sub((*sampling).since) >= SAMPLING_WINDOW && renew(sampling, at.time) {
+            tell_rest(state, at.time);
+        }
+        (*sampling).faults += 1;
+        let shift = (*sampling).shift;
+        if shift == 0 || bpf_get_prandom_u32() >> (32 - (shift & 31)) == 0 {
             (*fault).flags |= FAULT_CARRIES;
             return false;
         }
@@ -74,16 +60,10 @@ pub unsafe fn is_only_counted(faults: *mut ThreadFaults, at: At) -> bool {
 /// `fault` must be readable.
 #[inline(always)]
 unsafe fn may_be_represented(fault: *const FaultBody) -> bool {
-    const KNOWN: u32 = FAULT_HAS_VMA | FAULT_STARTED;
+    const KNOWN: u32 = FAULT_HAS_VMA | FAULT_STARTED | FAULT_EXCEPTION;
     const OTHER: u32 = FAULT_HAS_FILE | FAULT_MAJOR | FAULT_FAILED | FAULT_REMOTE | FAULT_HUGE;
     // SAFETY: by this function's own condition.
     unsafe {
-        let flags = (*fault).flags;
-        let writes = if flags & FAULT_EXCEPTION != 0 {
-            (*fault).error_code & (error_code::WRITE | error_code::PRESENT) == error_code::WRITE
-        } else {
-            false
-        };
         let Waits {
             lock,
             disk,
@@ -91,35 +71,41 @@ unsafe fn may_be_represented(fault: *const FaultBody) -> bool {
             preempted,
             reclaim,
         } = (*fault).waits;
-        writes
-            && flags & (KNOWN | OTHER) == KNOWN
+        (*fault).flags & (KNOWN | OTHER) == KNOWN
+            && (*fault).error_code & (error_code::WRITE | error_code::PRESENT) == error_code::WRITE
             && (*fault).vma.flags & SUPPLIED == 0
             && lock | disk | blocked | preempted | reclaim == 0
             && (*fault).retries | (*fault).read | (*fault).signal == 0
     }
 }
 
-/// Chooses at random, as often as the CPU's last window allows.
+/// Begins a window. True: the probability changes.
+///
+/// # Safety
+/// `sampling` must be the current thread's.
 #[inline(always)]
-fn is_chosen(time: u64) -> bool {
-    let Some(window) = WINDOWS.get_ptr_mut(0) else {
-        return true;
-    };
-    // SAFETY: this CPU's memory; a program that interrupts this one counts no fault.
+unsafe fn renew(sampling: *mut Sampling, time: u64) -> bool {
+    // SAFETY: by this function's own condition.
     unsafe {
-        if time.wrapping_sub((*window).since) >= SAMPLING_WINDOW {
-            let level = (*window).level - (*window).level / MEMORY + (*window).faults;
-            (*window).level = level;
-            (*window).threshold = if level <= SAMPLED_A_WINDOW * MEMORY {
-                0
-            } else {
-                (u64::from(SAMPLED_A_WINDOW * MEMORY) << 32).wrapping_div(u64::from(level)) as u32
-            };
-            (*window).faults = 0;
-            (*window).since = time;
+        let level = (*sampling).level - (*sampling).level / SAMPLING_MEMORY + (*sampling).faults;
+        let before = (*sampling).shift;
+        // The smallest probability 1/2^shift at which the level gives as many as are wanted.
+        let mut shift = 0;
+        for each in 1..=Sampling::MOST {
+            shift += u32::from(level >> each >= SAMPLED_A_WINDOW * SAMPLING_MEMORY);
         }
-        (*window).faults += 1;
-        (*window).threshold == 0 || bpf_get_prandom_u32() < (*window).threshold
+        // Down only once it would be a quarter: a change costs the stacks of those that were counted.
+        if shift + 1 == before {
+            shift = before;
+        }
+        *sampling = Sampling {
+            since: time,
+            faults: 0,
+            level,
+            shift,
+            pad: 0,
+        };
+        shift != before
     }
 }
 
@@ -147,11 +133,21 @@ pub unsafe fn carried(faults: *const ThreadFaults) -> Counted {
 pub unsafe fn settle(faults: *mut ThreadFaults, sent: bool) {
     // SAFETY: by this function's own condition.
     unsafe {
-        if (*faults).inner.body.flags & FAULT_CARRIES == 0 {
-            return;
+        if (*faults).inner.body.flags & FAULT_CARRIES != 0 {
+            end(faults, sent);
         }
+    }
+}
+
+/// # Safety
+/// As [`settle`].
+#[inline(always)]
+unsafe fn end(faults: *mut ThreadFaults, sent: bool) {
+    // SAFETY: by this function's own condition.
+    unsafe {
         if !sent {
             let lost = u64::from((*faults).others.faults);
+            lose_many(Loss::FaultRingFull, lost);
             (*faults).counts.lost += lost;
             (*faults).counts.seen = (*faults).counts.seen.wrapping_sub(lost);
         }
@@ -159,34 +155,53 @@ pub unsafe fn settle(faults: *mut ThreadFaults, sent: bool) {
     }
 }
 
-/// Sends the faults of a thread that ends which none represents yet.
+/// Sends the faults of the current thread, whose entry is `state`, that none represents, without a stack. The return
+/// value has no meaning.
+///
+/// Exported, so that the verifier checks it once.
 ///
 /// # Safety
-/// `state` must be the current thread's, which is in no fault.
-#[inline(always)]
-pub unsafe fn tell_rest(state: *mut ThreadState, at: At) {
+/// `state` must be null or the current thread's.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C" fn tell_rest(state: *mut ThreadState, time: u64) -> u32 {
+    if state.is_null() || config!(faults) != FAULTS_AUTO {
+        return 0;
+    }
     // SAFETY: by this function's own condition.
     unsafe {
         let faults = &raw mut (*state).faults;
-        if config!(faults) != FAULTS_AUTO || (*faults).others.faults == 0 {
-            return;
+        let Counted {
+            faults: count,
+            time: sum,
+            ..
+        } = (*faults).others;
+        if count == 0 {
+            return 0;
         }
-        (*faults).inner.body = FaultBody {
-            start: at.time,
-            flags: FAULT_REST | FAULT_CARRIES | FAULT_STARTED | FAULT_EXCEPTION | FAULT_HAS_VMA,
-            error_code: error_code::WRITE | error_code::USER,
-            ..FaultBody::default()
+        let nothing = Captured {
+            stacks: Stacks::default(),
+            want: 0,
         };
-        (*faults).others.faults -= 1;
-        (*faults).stacks = Stacks::default();
-        (*faults).want = 0;
-        let sent = send_fault(state, at.time) != 0;
-        if !sent {
-            lose(Loss::FaultRingFull);
-            (*faults).counts.lost += 1;
-            (*faults).counts.seen = (*faults).counts.seen.wrapping_sub(1);
-        }
-        settle(faults, sent);
-        (*faults).inner.body.flags = 0;
+        let sent = emit::stacked(
+            RecordKind::Fault,
+            crate::scope::at(state, time),
+            &nothing,
+            |head: *mut FaultHead| {
+                (*head).body = FaultBody {
+                    start: time,
+                    flags: FAULT_REST | FAULT_STARTED | FAULT_EXCEPTION | FAULT_HAS_VMA,
+                    error_code: error_code::WRITE | error_code::USER,
+                    ..FaultBody::default()
+                };
+                (*head).others = Counted {
+                    faults: count - 1,
+                    time: sum,
+                    pad: 0,
+                };
+            },
+        );
+        end(faults, sent);
     }
+    0
 }

@@ -128,7 +128,7 @@ impl Dirtied {
         }
         let is_new = self.is_new(process, file, fault);
         self.costs.entry(key).or_default().add(Cost {
-            pages: u64::from(is_new).saturating_add(u64::from(fault.others.count)),
+            pages: u64::from(is_new),
             faults: fault.count(),
             time: fault.total_time(),
         });

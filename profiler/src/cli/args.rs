@@ -81,7 +81,7 @@ pub enum Action {
     Io(Io),
     /// Show what threads waited for, by reason, function or waker
     Waits(Waits),
-    /// Show the critical path: what would have to be faster, over all threads
+    /// Show a thread's critical path: what determined how long it took, across all threads
     Path(Path),
     /// Write a file's functions in execution order for the linker, and predict the savings
     Order(Order),

@@ -47,6 +47,8 @@ struct ExplorerRows {
     around_before: Vec<u16>,
     around_count: Vec<u16>,
     pages_read: Vec<u16>,
+    others: Vec<u32>,
+    others_time: Vec<Option<u64>>,
     wait_fault: Vec<u32>,
     wait_kind: Vec<u8>,
     wait_time: Vec<Option<u64>>,
@@ -117,6 +119,8 @@ impl ExplorerRows {
         self.flags.push(flags(fault));
         self.pages_read
             .push(u16::try_from(fault.pages_read).unwrap_or(u16::MAX));
+        self.others.push(fault.others.count);
+        self.others_time.push(Some(ns(fault.others.time)));
     }
 
     fn place(&mut self, fault: &FaultFact, files: &mut Files) {
@@ -164,6 +168,8 @@ impl ExplorerRows {
         container.u16("fault_around_before", &self.around_before);
         container.u16("fault_around_count", &self.around_count);
         container.u16("fault_pages_read", &self.pages_read);
+        container.u32("fault_others", &self.others);
+        container.wide("fault_others_time", &self.others_time);
         container.u32("wait_fault", &self.wait_fault);
         container.u8("wait_kind", self.wait_kind);
         container.wide("wait_time", &self.wait_time);

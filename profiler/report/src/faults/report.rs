@@ -47,6 +47,8 @@ pub struct FaultReport {
     pub copies: Vec<CopiesRow>,
     /// `copies` covers all of `.bss`; otherwise only the part in the file's own pages, because a profile keeps no mappings.
     pub bss_is_whole: bool,
+    /// First writes to `.bss` are sampled: `copies` has the pages of those that were recorded.
+    pub bss_is_sampled: bool,
     /// Functions that faulted where the kernel had stopped reading around faults, by file, in the whole recording.
     pub read_around_spots: Vec<SpotRow>,
     /// Faults that the profile only has as aggregates; no table includes them.
@@ -88,6 +90,7 @@ impl FaultReport {
         Self {
             copies: pages::copies(view, view.dirtied(), groups.rows("by_file")),
             bss_is_whole: view.knows_bss(),
+            bss_is_sampled: view.count() > view.len() as u64,
             read_around_spots: spots::rows(view, &read_around_off.rows),
             folded: Folded::of(&tables.recording),
             pages: pages::rows(view, view.pages(), groups.rows("by_file")),

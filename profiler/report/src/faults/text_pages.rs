@@ -42,6 +42,8 @@ pub fn lines(report: &FaultReport, top: usize) -> Vec<String> {
     lines.extend(copies);
     if is_partial {
         lines.push("bss: only the part in the file's own pages; the event log has the rest".to_owned());
+    } else if report.bss_is_sampled && !report.copies.is_empty() {
+        lines.push("bss: at least; its first writes are sampled (`--faults all` records each)".to_owned());
     }
     lines
 }

@@ -38,9 +38,14 @@ pub fn warnings(report: &FaultReport) -> Vec<String> {
         ));
     }
     if totals.represented > 0 {
+        let exact = if totals.faults == report.faults_in_file {
+            "Totals are exact; where they happened is estimated"
+        } else {
+            "Which of them are selected here is estimated"
+        };
         warnings.push(format!(
-            "{} of these faults were counted, not recorded: first writes to anonymous memory. Totals are exact; where \
-             they happened is estimated from those that were recorded (`--faults all` records each)",
+            "{} of these faults were counted, not recorded: first writes to anonymous memory. {exact} from those that \
+             were recorded (`--faults all` records each)",
             count(totals.represented)
         ));
     }

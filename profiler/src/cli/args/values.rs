@@ -7,10 +7,10 @@ use crate::report::order::Format;
 /// `--faults`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum FaultsArg {
-    /// All page faults; of first writes to anonymous memory, if many, a sample that represents the others
+    /// All page faults; frequent first writes to anonymous memory are sampled (totals stay exact)
     #[default]
     Auto,
-    /// Each page fault
+    /// Every page fault
     All,
     /// Faults that the kernel counts as major, or that waited for a disk
     Major,

@@ -72,7 +72,7 @@ impl Drain {
                 Some(sample.at)
             }
             Event::Fault(fault) => {
-                self.faults += 1;
+                self.faults += 1 + u64::from(fault.others.count);
                 if let Some(file) = fault.vma.as_mut().and_then(|vma| vma.file.as_mut()) {
                     file.file = self.spaces.generations.of_record(file.file);
                 }

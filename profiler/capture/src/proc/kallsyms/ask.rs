@@ -25,6 +25,18 @@ const NAME_WORDS: usize = 4;
 const NAME: i16 = -32;
 const ADDRESS: i16 = NAME - 8;
 
+/// `-ENOENT`: the kernel has no such name.
+const NONE: i64 = -2;
+
+/// What the kernel says of a name.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Answer {
+    /// 0, [`NONE`], or another error: addresses are hidden.
+    returned: i64,
+    address: u64,
+}
+
 /// An instruction.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -87,7 +99,7 @@ pub fn addresses<const N: usize>(names: [&str; N]) -> io::Result<[Option<u64>; N
     };
     // SAFETY: the attributes and what they point to are valid for the call, which returns a new descriptor.
     let program = unsafe { OwnedFd::from_raw_fd(call(LOAD, &raw const load)?) };
-    let mut found = [0_u64; N];
+    let mut found = [Answer::default(); N];
     let run = Run {
         program: program.as_raw_fd().cast_unsigned(),
         context_size: u32::try_from(size_of_val(&found)).unwrap_or(u32::MAX),
@@ -96,7 +108,10 @@ pub fn addresses<const N: usize>(names: [&str; N]) -> io::Result<[Option<u64>; N
     };
     // SAFETY: as above; the kernel copies the context back to `found`.
     unsafe { call(RUN, &raw const run)? };
-    Ok(found.map(|address| Some(address).filter(|&address| address != 0)))
+    if found.iter().any(|answer| ![0, NONE].contains(&answer.returned)) {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    Ok(found.map(|answer| (answer.returned == 0).then_some(answer.address)))
 }
 
 /// # Safety
@@ -110,8 +125,7 @@ unsafe fn call<T>(command: c_long, attributes: *const T) -> io::Result<i32> {
     }
 }
 
-/// Looks up each name, and writes the address to the context's word of the same number; 0: unknown. It fails where
-/// addresses are hidden. `None`: a name is too long.
+/// Looks up each name, and writes the [`Answer`] of the same number to the context. `None`: a name is too long.
 fn program(names: &[&str]) -> Option<Vec<Instruction>> {
     let mut code = vec![copy(6, 1)];
     for (number, name) in names.iter().enumerate() {
@@ -132,7 +146,8 @@ fn program(names: &[&str]) -> Option<Vec<Instruction>> {
             offset: ADDRESS,
             ..instruction(0x79, 1, 10, 0)
         };
-        code.extend([load, store(6, i16::try_from(8 * number).ok()?, 1)]);
+        let answer = i16::try_from(number * size_of::<Answer>()).ok()?;
+        code.extend([store(6, answer, 0), load, store(6, answer + 8, 1)]);
     }
     code.extend([set(0, 0), instruction(0x95, 0, 0, 0)]);
     Some(code)
@@ -190,7 +205,7 @@ mod tests {
     #[test]
     fn long_names_are_refused() {
         let longest = "a".repeat(31);
-        assert!(program(&[&longest, "b"]).is_some_and(|code| code.len() == 3 + 2 * (12 + 3 + 4 + 3 + 2)));
+        assert!(program(&[&longest, "b"]).is_some_and(|code| code.len() == 3 + 2 * (12 + 3 + 4 + 3 + 3)));
         assert!(program(&[&"a".repeat(32)]).is_none());
         assert!(addresses([&"a".repeat(80)]).is_err());
     }

@@ -57,7 +57,7 @@ impl FaultRate {
         }
     }
 
-    /// Counts a fault that represents so many. The result does not depend on the order of calls.
+    /// Counts a fault that represents `faults`. The result does not depend on the order of calls.
     fn add(&mut self, time: Timestamp, faults: u64, waited: bool) {
         self.count(time.0 / self.step, (faults, u64::from(waited)));
         self.fit();
