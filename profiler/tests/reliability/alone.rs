@@ -162,12 +162,12 @@ fn only_the_privileged_helper_has_raised_priority() {
         skip("no right to raise the priority (CAP_SYS_NICE)");
         return;
     }
-    let mut running = Ngmi::record().program(Oracle::c("burn").path, ["1500"]).start();
+    let mut running = Ngmi::record().program(Oracle::c("burn").path, ["4000"]).start();
     let recorder = running.pid().as_raw().unsigned_abs();
     let words = |pid: u32, name: &str| procfs::command_line(pid).iter().any(|word| word == name);
     let of = |name: &str| procfs::descendants(recorder).into_iter().find(|&pid| words(pid, name));
     // Until it executes the command, its arguments begin with those of `ngmi __exec`.
-    let command = || of("1500").filter(|&pid| !words(pid, "__exec"));
+    let command = || of("4000").filter(|&pid| !words(pid, "__exec"));
     running.wait_until("the command", |_| command().is_some());
     running.wait_until("the nice values", |_| {
         let of_first_thread = |name| of(name).and_then(|pid| nice(pid).first().copied());

@@ -38,10 +38,9 @@ impl Summary {
         }
         let hottest = usize::from(!self.hottest.is_empty());
         let room = |taken: usize| LINES.saturating_sub(taken + rest.len());
-        // The first line shows what it waited for, the second one which of it decided.
-        let path = self.path.as_ref().and_then(PathSummary::line);
-        let waited = held_up.len().min(1) + usize::from(path.is_some());
-        held_up.splice(held_up.len().min(1)..held_up.len().min(1), path);
+        // The first line shows what it waited for. Which of it decided is less than what was found.
+        let waited = held_up.len().min(1);
+        held_up.splice(waited..waited, self.path.as_ref().and_then(PathSummary::line));
         let found = self
             .findings
             .len()

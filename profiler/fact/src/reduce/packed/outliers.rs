@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::fault::Mapped;
+use crate::fault::{Mapped, OtherFaults};
 use base::addr::ns;
 use base::block_pages::BlockPages;
 
@@ -18,12 +18,16 @@ pub struct Outliers {
     times: Vec<u64>,
     /// Pages that are mapped more than 64 apart.
     mapped: Vec<BlockPages>,
+    /// The faults that one represents, with what else its field for mapped pages has.
+    others: Vec<(OtherFaults, u64)>,
 }
 
 impl Outliers {
     /// Bytes of memory used.
     pub fn bytes(&self) -> usize {
-        self.times.capacity() * size_of::<u64>() + self.mapped.capacity() * size_of::<BlockPages>()
+        self.times.capacity() * size_of::<u64>()
+            + self.mapped.capacity() * size_of::<BlockPages>()
+            + self.others.capacity() * size_of::<(OtherFaults, u64)>()
     }
 
     /// A time as it is kept.
@@ -51,6 +55,18 @@ impl Outliers {
         }
         self.mapped.push(pages);
         (self.mapped.len() as u64 - 1, LONG | u32::from(before))
+    }
+
+    /// The faults that one represents, as they are kept with its mapped pages.
+    pub fn keep_others(&mut self, others: OtherFaults, mapped: u64) -> u64 {
+        self.others.push((others, mapped));
+        self.others.len() as u64 - 1
+    }
+
+    /// Those that were kept so, and the mapped pages.
+    pub fn others(&self, kept: u64) -> (OtherFaults, u64) {
+        let found = usize::try_from(kept).ok().and_then(|kept| self.others.get(kept));
+        found.copied().unwrap_or_default()
     }
 
     /// The pages that were kept so.
