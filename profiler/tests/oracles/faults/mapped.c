@@ -151,7 +151,7 @@ static void touch_in_processes(bool at_once) {
     }
 }
 
-static void examine(const char *folder) {
+static struct source *examine(const char *folder) {
     char name[64];
     snprintf(name, sizeof name, "mapped-%s-%s", kind, pattern);
     struct source *file = new_file(folder, name, PAGES);
@@ -172,11 +172,13 @@ static void examine(const char *folder) {
     dprintf(1, "{\"kind\":\"%s\",\"pattern\":\"%s\",\"mapped\":%zu,\"refused\":%s%s%s}\n", kind, pattern, count, refused ? "\"" : "", refused ? refused : "null", refused ? "\"" : "");
     munmap(map, PAGES * PAGE);
     close(file->fd);
-    unlink(file->path);
+    return file;
 }
 
 int main(int argc, char **argv) {
     if (argc < 3) return 2;
+    struct source **files = calloc((size_t)argc, sizeof *files);
+    if (!files) die("calloc");
     mapped = mmap(0, PAGES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) die("mmap");
     open_pagemap();
@@ -186,7 +188,9 @@ int main(int argc, char **argv) {
         *colon = 0;
         kind = argv[i];
         pattern = colon + 1;
-        examine(argv[1]);
+        files[i] = examine(argv[1]);
     }
+    // Only now: the next file would get the inode of the last one, which another test is about.
+    for (int i = 2; i < argc; i++) unlink(files[i]->path);
     return 0;
 }
