@@ -64,8 +64,9 @@ unsafe fn may_be_represented(fault: *const FaultBody) -> bool {
     const OTHER: u32 = FAULT_HAS_FILE | FAULT_MAJOR | FAULT_FAILED | FAULT_REMOTE | FAULT_HUGE;
     // SAFETY: by this function's own condition.
     unsafe {
+        // The lock's part is all time before the first attempt, which is never 0.
         let Waits {
-            lock,
+            lock: _,
             disk,
             blocked,
             preempted,
@@ -74,7 +75,7 @@ unsafe fn may_be_represented(fault: *const FaultBody) -> bool {
         (*fault).flags & (KNOWN | OTHER) == KNOWN
             && (*fault).error_code & (error_code::WRITE | error_code::PRESENT) == error_code::WRITE
             && (*fault).vma.flags & SUPPLIED == 0
-            && lock | disk | blocked | preempted | reclaim == 0
+            && disk | blocked | preempted | reclaim == 0
             && (*fault).retries | (*fault).read | (*fault).signal == 0
     }
 }
