@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use profiler::addr::{Avma, FileOffset, KernelOffset, Svma, Timestamp};
+use profiler::fact::FaultFact;
 use profiler::fact::{
     Cause, EffectKind, Frame, FrameId, FrameName, Location, Mark, MarkKind, ModuleId, ProcessId, SampleFact,
     SourceFrame, StackId, StackNode, ThreadId, TruncationReason,
@@ -94,7 +95,7 @@ pub fn recordings() -> impl Strategy<Value = Synthetic> {
             let waits_seen = waits.iter().map(|wait| u64::from(wait.count)).sum();
             let requests_seen = requests.len() as u64;
             let succeeded = synthetic.faults.iter().filter(|fault| fault.failed.is_none());
-            let counts = succeeded.map(profiler::fact::FaultFact::count);
+            let counts = succeeded.map(FaultFact::count);
             let faults_seen = counts.fold(0, u64::saturating_add).max(1000);
             let tables = &mut synthetic.tables;
             tables.recording.end = Timestamp(START + length);
