@@ -5,6 +5,8 @@
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod calls;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod unsupported;
 #[cfg(target_arch = "x86_64")]

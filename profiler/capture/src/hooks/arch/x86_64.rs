@@ -7,7 +7,7 @@ use profiler_common::config::{CallSet, Config};
 use profiler_common::unwind::Arch;
 use syscalls::{x86, x86_64};
 
-use super::mark;
+use super::{calls, mark};
 use crate::hooks::btf::Btf;
 use crate::hooks::hook;
 use crate::proc::kallsyms;
@@ -77,9 +77,13 @@ pub fn calls_with_path_second() -> CallSet {
 
 /// The calls of 64-bit programs with these numbers, and those of the i386 table that have the same name or one in
 /// `i386`.
-fn calls(numbers: &[c_long], i386: &[&str]) -> CallSet {
+fn calls(numbers: &[&[c_long]], i386: &[&str]) -> CallSet {
     let mut set = CallSet::EMPTY;
-    let numbers = numbers.iter().filter_map(|&number| usize::try_from(number).ok());
+    let numbers = numbers
+        .iter()
+        .copied()
+        .flatten()
+        .filter_map(|&number| usize::try_from(number).ok());
     let names = numbers
         .clone()
         .filter_map(|number| Some(x86_64::Sysno::new(number)?.name()));
@@ -92,78 +96,24 @@ fn calls(numbers: &[c_long], i386: &[&str]) -> CallSet {
     set
 }
 
-const WITH_DESCRIPTOR: &[c_long] = &[
-    libc::SYS_read,
-    libc::SYS_write,
-    libc::SYS_close,
-    libc::SYS_fstat,
-    libc::SYS_lseek,
-    libc::SYS_pread64,
-    libc::SYS_pwrite64,
-    libc::SYS_readv,
-    libc::SYS_writev,
-    libc::SYS_preadv,
-    libc::SYS_pwritev,
-    libc::SYS_preadv2,
-    libc::SYS_pwritev2,
-    libc::SYS_sendfile,
-    libc::SYS_splice,
-    libc::SYS_copy_file_range,
-    libc::SYS_readahead,
-    libc::SYS_fadvise64,
-    libc::SYS_fsync,
-    libc::SYS_fdatasync,
-    libc::SYS_sync_file_range,
-    libc::SYS_syncfs,
-    libc::SYS_ftruncate,
-    libc::SYS_fallocate,
-    libc::SYS_getdents,
-    libc::SYS_getdents64,
-    libc::SYS_flock,
-    libc::SYS_fcntl,
-    libc::SYS_ioctl,
-    libc::SYS_connect,
-    libc::SYS_accept,
-    libc::SYS_accept4,
-    libc::SYS_recvfrom,
-    libc::SYS_recvmsg,
-    libc::SYS_recvmmsg,
-    libc::SYS_sendto,
-    libc::SYS_sendmsg,
-    libc::SYS_sendmmsg,
+const WITH_DESCRIPTOR: &[&[c_long]] = &[calls::WITH_DESCRIPTOR, &[libc::SYS_getdents]];
+const WITH_PATH: &[&[c_long]] = &[
+    calls::WITH_PATH,
+    &[
+        libc::SYS_open,
+        libc::SYS_creat,
+        libc::SYS_stat,
+        libc::SYS_lstat,
+        libc::SYS_access,
+        libc::SYS_rename,
+        libc::SYS_mkdir,
+        libc::SYS_rmdir,
+        libc::SYS_link,
+        libc::SYS_unlink,
+        libc::SYS_readlink,
+    ],
 ];
-const WITH_PATH: &[c_long] = &[
-    libc::SYS_open,
-    libc::SYS_creat,
-    libc::SYS_stat,
-    libc::SYS_lstat,
-    libc::SYS_statfs,
-    libc::SYS_access,
-    libc::SYS_execve,
-    libc::SYS_rename,
-    libc::SYS_mkdir,
-    libc::SYS_rmdir,
-    libc::SYS_link,
-    libc::SYS_unlink,
-    libc::SYS_readlink,
-    libc::SYS_truncate,
-    libc::SYS_chdir,
-];
-const WITH_PATH_SECOND: &[c_long] = &[
-    libc::SYS_openat,
-    libc::SYS_openat2,
-    libc::SYS_newfstatat,
-    libc::SYS_statx,
-    libc::SYS_faccessat,
-    libc::SYS_faccessat2,
-    libc::SYS_unlinkat,
-    libc::SYS_mkdirat,
-    libc::SYS_renameat,
-    libc::SYS_renameat2,
-    libc::SYS_linkat,
-    libc::SYS_readlinkat,
-    libc::SYS_execveat,
-];
+const WITH_PATH_SECOND: &[&[c_long]] = &[calls::WITH_PATH_SECOND];
 
 /// The same for the i386 table: calls that x86-64 does not have, or names differently (`syscall_32.tbl` of the
 /// kernel).
