@@ -2,15 +2,21 @@
 //!
 //! An open file makes its mount busy, even for the moment in which its unwind information is read, and a script that unmounts an image in that moment would fail.
 //! So the file is opened through a separate mount that no other process sees (`open_tree`, Linux 5.2): the original mount stays free, and the file system goes
-//! away with the last of the two. This needs `CAP_SYS_ADMIN`.
+//! away with the last of the two. This needs `CAP_SYS_ADMIN`. The original mount is busy only while the kernel looks up the path, some microseconds: hence the
+//! order of the system calls here.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, CString, c_int};
 use std::fs::{self, File};
+use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::sync::OnceLock;
 
 use rustc_hash::FxHashSet;
+
+use super::open::place;
 
 /// `OPEN_TREE_CLONE` of `linux/mount.h`.
 const CLONE: c_int = 1;
@@ -51,6 +57,22 @@ fn device_of(file: &File) -> Option<u64> {
     Some(file.metadata().ok()?.dev())
 }
 
+/// Opens what a link of `/proc` leads to, as [`place`] does, through a separate mount.
+///
+/// # Errors
+/// When the link leads nowhere, or its process has ended.
+pub(crate) fn through_link(link: &Path) -> io::Result<File> {
+    // A look at the file keeps no mount busy, unlike a descriptor.
+    if ours().devices.contains(&fs::metadata(link)?.dev()) {
+        return place(link).map(detached);
+    }
+    let name = CString::new(link.as_os_str().as_bytes())?;
+    match open_tree(libc::AT_FDCWD, &name, 0) {
+        Some(file) => Ok(file),
+        None => place(link),
+    }
+}
+
 /// Reopens `place` through a separate mount. Returns it unchanged where this process keeps its mount busy anyway, or may not create another one. Compares
 /// the device first: every microsecond counts if the mount is being unmounted.
 pub(crate) fn detached(place: File) -> File {
@@ -59,13 +81,13 @@ pub(crate) fn detached(place: File) -> File {
     if is_of_ours && mount_of(&place).is_some_and(|mount| ours.mounts.contains(&mount)) {
         return place;
     }
-    open_tree(&place).unwrap_or(place)
+    open_tree(place.as_raw_fd(), c"", libc::AT_EMPTY_PATH).unwrap_or(place)
 }
 
-fn open_tree(place: &File) -> Option<File> {
-    let flags = CLONE | libc::O_CLOEXEC | libc::AT_EMPTY_PATH;
+fn open_tree(folder: RawFd, path: &CStr, flags: c_int) -> Option<File> {
+    let flags = CLONE | libc::O_CLOEXEC | flags;
     // SAFETY: the path is a NUL-terminated string; the kernel keeps neither it nor anything else of ours.
-    let number = unsafe { libc::syscall(libc::SYS_open_tree, place.as_raw_fd(), c"".as_ptr(), flags) };
+    let number = unsafe { libc::syscall(libc::SYS_open_tree, folder, path.as_ptr(), flags) };
     let number = RawFd::try_from(number).ok().filter(|number| *number >= 0)?;
     // SAFETY: the kernel has just created this descriptor for us; nothing else owns it.
     Some(unsafe { File::from_raw_fd(number) })

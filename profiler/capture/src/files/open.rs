@@ -14,7 +14,7 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 use rustc_hash::FxHashSet;
 
-use super::detached::detached;
+use super::detached::{detached, through_link};
 use super::same_file::require_same;
 use crate::privilege::rights::Rights;
 use crate::socket::wire::Mapped;
@@ -133,7 +133,7 @@ impl Opening<'_> {
     fn by_mapping(&self, mapping: &Mapping) -> Result<File, Failure> {
         let (start, end) = (mapping.start.0, mapping.start.0.saturating_add(mapping.len));
         let link = PathBuf::from(format!("/proc/{}/map_files/{start:x}-{end:x}", mapping.at.pid));
-        let place = detached(place(&link).map_err(Failure::Missing)?);
+        let place = through_link(&link).map_err(Failure::Missing)?;
         let file = self.read(&place)?;
         if !self.is_own() {
             let name = std::fs::read_link(&link).map_err(Failure::Missing)?;
