@@ -69,6 +69,13 @@ config! {
         task_nvcsw: u32 = MISSING, at "task_struct.nvcsw";
         task_nivcsw: u32 = MISSING, at "task_struct.nivcsw";
         task_sum_exec_runtime: u32 = MISSING, at "task_struct.se.sum_exec_runtime";
+        /// 6.18 and later: the thread may not run until its cgroup has quota again.
+        task_throttled: u32 = MISSING, optionally at "task_struct.throttled";
+        task_cfs_rq: u32 = MISSING, optionally at "task_struct.se.cfs_rq";
+        /// Above 0: a cgroup above these threads has no quota left.
+        cfs_rq_throttle_count: u32 = MISSING, optionally at "cfs_rq.throttle_count";
+        /// 6.6 and later: for how long that was so, until the last time that it ended, in ns.
+        cfs_rq_throttled_time: u32 = MISSING, optionally at "cfs_rq.throttled_clock_self_time";
         task_mm: u32 = MISSING, at "task_struct.mm";
         task_flags: u32 = MISSING, at "task_struct.flags";
         /// The thread control block is above a thread's stack. The second name is arm64's.
@@ -264,4 +271,4 @@ impl CallSet {
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 936);
+const _: () = assert!(size_of::<Config>() == 952);

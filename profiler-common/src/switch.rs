@@ -33,6 +33,8 @@ pub const WAIT_UNFINISHED: u32 = 512;
 pub const WAIT_HAS_FILE: u32 = 1024;
 /// It is unknown whether an interrupt woke it.
 pub const WAIT_WAKER_UNSURE: u32 = 2048;
+/// Its cgroup had used up its CPU quota (`cpu.max`): at the switch-out with [`WAIT_PREEMPTED`], else at the wakeup.
+pub const WAIT_THROTTLED: u32 = 4096;
 
 /// Flag in the number of a system call: it is from the i386 table, as called by 32-bit programs, and by 64-bit ones with `int 0x80`.
 pub const CALL_I386: u32 = 1 << 31;
@@ -185,7 +187,7 @@ pub struct ThreadWaits {
     pub merged_stacks: Stacks,
     /// The last waker.
     pub waker: Waker,
-    /// `WAIT_BY_INTERRUPT` and `WAIT_WAKER_UNSURE` for that waker.
+    /// `WAIT_BY_INTERRUPT`, `WAIT_WAKER_UNSURE` and `WAIT_THROTTLED` for that waker.
     pub waker_flags: u32,
     /// 1: a switch of the thread was recorded. [`ENDED_LATER`]: it ended after the recording.
     pub seen: u32,

@@ -165,6 +165,29 @@ impl Task {
         dumpable.is_some_and(|dumpable: u32| dumpable != DUMPABLE_BY_OWNER)
     }
 
+    /// Its cgroup has used up its CPU quota, and it does not run until there is more (`throttle_cfs_rq` in kernel/sched/fair.c). Since 6.18 a thread that runs
+    /// in the kernel is not held up.
+    #[inline(always)]
+    pub fn is_throttled(self) -> bool {
+        if let Some(throttled) = load::<u8>(self.0, config!(task_throttled)) {
+            return throttled != 0;
+        }
+        self.cfs_rq()
+            .is_some_and(|queue| load::<u32>(queue, config!(cfs_rq_throttle_count)).unwrap_or(0) != 0)
+    }
+
+    /// The run queue of its cgroup on its CPU, and for how long all in all that had no CPU quota, in ns; 0: the kernel does not show it.
+    #[inline(always)]
+    pub fn throttled_time(self) -> (u64, u64) {
+        let Some(queue) = self.cfs_rq() else { return (0, 0) };
+        (queue as u64, load(queue, config!(cfs_rq_throttled_time)).unwrap_or(0))
+    }
+
+    #[inline(always)]
+    fn cfs_rq(self) -> Option<*const c_void> {
+        load::<*const c_void>(self.0, config!(task_cfs_rq)).filter(|queue| !queue.is_null())
+    }
+
     #[inline(always)]
     pub fn is_kernel_thread(self) -> bool {
         load::<u32>(self.0, config!(task_flags)).unwrap_or(0) & PF_KTHREAD != 0

@@ -17,8 +17,8 @@ use profiler_common::config::{CALL_WORDS, CallSet};
 use profiler_common::scope::ThreadState;
 use profiler_common::switch::{
     CALL_I386, CallPath, PATH_LEN, StackAheadHead, ThreadWaits, WAIT_BIRTH, WAIT_BY_INTERRUPT, WAIT_HAS_FILE,
-    WAIT_IN_CALL, WAIT_IN_FAULT, WAIT_IO, WAIT_LIKE_EARLIER, WAIT_PREEMPTED, WAIT_UNSEEN_START, WAIT_WAKER_UNSURE,
-    WAIT_WOKEN, WaitBody,
+    WAIT_IN_CALL, WAIT_IN_FAULT, WAIT_IO, WAIT_LIKE_EARLIER, WAIT_PREEMPTED, WAIT_THROTTLED, WAIT_UNSEEN_START,
+    WAIT_WAKER_UNSURE, WAIT_WOKEN, WaitBody,
 };
 use profiler_common::{Loss, RecordKind};
 
@@ -65,10 +65,12 @@ pub unsafe fn switched_out(ctx: &impl EbpfContext, state: *mut ThreadState, task
         missed::at_switch_out(waits, task);
         let in_fault = fault::is_open(&(*state).faults.inner);
         let call = task.call();
-        let mut flags = if preempted || task.is_runnable() {
-            WAIT_PREEMPTED
-        } else {
+        let mut flags = if !preempted && !task.is_runnable() {
             0
+        } else if task.is_throttled() {
+            WAIT_PREEMPTED | WAIT_THROTTLED
+        } else {
+            WAIT_PREEMPTED
         };
         flags |= if task.is_in_iowait() { WAIT_IO } else { 0 };
         flags |= if in_fault { WAIT_IN_FAULT } else { 0 };
@@ -81,6 +83,10 @@ pub unsafe fn switched_out(ctx: &impl EbpfContext, state: *mut ThreadState, task
         (*now).state = task.state();
         (*now).flags = flags;
         (*now).count = 1;
+        if flags & WAIT_THROTTLED != 0 {
+            // Both are filled in at the end.
+            ((*now).longest, (*now).queued) = task.throttled_time();
+        }
         (*now).call = call.unwrap_or(0);
         if let Some(call) = call {
             task.arguments(call, &raw mut (*now).arguments);
@@ -230,7 +236,7 @@ pub unsafe fn switched_in(state: *mut ThreadState, task: Task, at: At) {
             (*now).count = 1;
             (*now).flags = WAIT_UNSEEN_START;
         }
-        finish(waits, at.time);
+        finish(waits, task, at.time);
         // The next wait has its own waker, or one that was not seen.
         (*waits).waker.time = 0;
         if is_summed_up(waits, at.time) {
@@ -250,20 +256,36 @@ pub unsafe fn switched_in(state: *mut ThreadState, task: Task, at: At) {
 /// # Safety
 /// As [`switched_in`].
 #[inline(always)]
-unsafe fn finish(waits: *mut ThreadWaits, time: u64) {
+unsafe fn finish(waits: *mut ThreadWaits, task: Task, time: u64) {
     // SAFETY: by this function's own condition.
     unsafe {
         let now = &raw mut (*waits).now;
         let off = time.saturating_sub((*now).out);
-        ((*now).end, (*now).off, (*now).longest) = (time, off, off);
-        if (*now).flags & WAIT_PREEMPTED != 0 {
+        if (*now).flags & (WAIT_PREEMPTED | WAIT_THROTTLED) == WAIT_PREEMPTED | WAIT_THROTTLED {
+            (*now).queued = off - throttled(task, ((*now).longest, (*now).queued), off);
+        } else if (*now).flags & WAIT_PREEMPTED != 0 {
             (*now).queued = off;
-        } else if (*waits).waker.time != 0 {
+        }
+        ((*now).end, (*now).off, (*now).longest) = (time, off, off);
+        if (*now).flags & WAIT_PREEMPTED == 0 && (*waits).waker.time != 0 {
             // A sleeping thread was woken, so the last waker is this wait's, even where it woke between the decision to sleep and the switch.
             (*now).waker = (*waits).waker;
             (*now).flags |= WAIT_WOKEN | (*waits).waker_flags;
             (*now).queued = time.saturating_sub((*waits).waker.time.max((*now).out));
         }
+    }
+}
+
+/// The part of a wait of `off` ns in which the cgroup had no CPU quota: all of it where the kernel does not show it, and if the thread was moved to
+/// another CPU. `before`: the result of [`Task::throttled_time`] at the switch-out.
+#[inline(always)]
+fn throttled(task: Task, before: (u64, u64), off: u64) -> u64 {
+    let (queue, time) = task.throttled_time();
+    let part = time.wrapping_sub(before.1);
+    if queue == before.0 && part != 0 {
+        part.min(off)
+    } else {
+        off
     }
 }
 
@@ -275,6 +297,9 @@ unsafe fn is_summed_up(waits: *const ThreadWaits, time: u64) -> bool {
     unsafe {
         let (now, merged) = (&raw const (*waits).now, &raw const (*waits).merged);
         let too_short = (*now).off < u64::from(config!(wait_min));
+        if (*now).flags & WAIT_THROTTLED != 0 {
+            return false;
+        }
         if !too_short && ((*now).flags & WAIT_LIKE_EARLIER == 0 || (*now).off >= SHORT) {
             return false;
         }

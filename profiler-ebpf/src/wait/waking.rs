@@ -5,10 +5,12 @@ use core::ffi::c_void;
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
-use profiler_common::switch::{WAIT_BY_INTERRUPT, WAIT_LIKE_EARLIER, WAIT_WAKER_UNSURE, Waker};
+use profiler_common::config::MISSING;
+use profiler_common::switch::{WAIT_BY_INTERRUPT, WAIT_LIKE_EARLIER, WAIT_THROTTLED, WAIT_WAKER_UNSURE, Waker};
 
 use crate::emit::{At, now};
 use crate::kernel::{self, Task};
+use crate::maps::config;
 use crate::{scope, stack};
 
 /// `sched_waking(struct task_struct *p)`, in the waker's context. Not `sched_wakeup`, which may occur on the woken thread's CPU.
@@ -44,11 +46,13 @@ pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
             (waker.user, waker.kernel) = (captured.stacks.user, captured.stacks.kernel);
         }
         (*waits).waker = waker;
+        // Later kernels let it run first, until it returns to user space.
+        let throttled = config!(task_throttled) == MISSING && woken.is_throttled();
         (*waits).waker_flags = match interrupt {
             Some(true) => WAIT_BY_INTERRUPT,
             Some(false) => 0,
             None => WAIT_WAKER_UNSURE,
-        };
+        } | if throttled { WAIT_THROTTLED } else { 0 };
     }
     0
 }

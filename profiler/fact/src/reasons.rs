@@ -5,7 +5,9 @@ mod calls;
 mod kernel;
 mod user;
 
-use profiler_common::switch::{WAIT_BIRTH, WAIT_IN_FAULT, WAIT_IO, WAIT_PREEMPTED, WAIT_UNSEEN_START, state};
+use profiler_common::switch::{
+    WAIT_BIRTH, WAIT_IN_FAULT, WAIT_IO, WAIT_PREEMPTED, WAIT_THROTTLED, WAIT_UNSEEN_START, state,
+};
 
 pub use self::calls::call_name;
 pub use self::kernel::{Clue, Rank, in_interrupt, input, of_kernel};
@@ -39,7 +41,7 @@ pub struct CallScene<'a> {
 /// Why a thread waited. `input` is the result of [`of_kernel`] for its stack.
 ///
 /// The first rule that applies counts:
-/// 1. a runnable or newborn thread waits for a CPU;
+/// 1. a runnable or newborn thread waits for a CPU, or for the CPU quota of its cgroup;
 /// 2. a stopped or traced one waits for the process that stopped it;
 /// 3. a kernel function with one single reason decides;
 /// 4. `in_iowait`: a disk, but for `io_uring_enter`;
@@ -51,7 +53,11 @@ pub fn reason(scene: &Scene<'_>, input: Option<Clue>) -> WaitReason {
     let call = scene.call.as_ref();
     let unseen = is(WAIT_UNSEEN_START);
     if is(WAIT_PREEMPTED | WAIT_BIRTH) || (scene.state == 0 && !unseen) {
-        return WaitReason::RunQueue;
+        return if is(WAIT_THROTTLED) {
+            WaitReason::Throttled
+        } else {
+            WaitReason::RunQueue
+        };
     }
     if scene.state & (state::STOPPED | state::TRACED) != 0 {
         return WaitReason::Stopped;

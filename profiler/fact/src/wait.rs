@@ -126,7 +126,7 @@ pub struct WakerFact {
 named! {
     in order [
         RunQueue, Disk, FileSystem, Memory, Lock, Condition, Poll, Pipe, Socket, Sleep, Child, Stopped,
-        Kernel, Unknown
+        Kernel, Unknown, Throttled
     ];
     /// Why a thread waited.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
@@ -134,6 +134,8 @@ named! {
     pub enum WaitReason {
         /// A CPU: it was preempted, or had just been created.
         RunQueue => "run-queue",
+        /// CPU quota: its cgroup had used up its share (`cpu.max`).
+        Throttled => "throttled",
         /// A disk: a read or write that it, or another thread, had started.
         Disk => "disk",
         /// A lock in the program: a futex that is held.

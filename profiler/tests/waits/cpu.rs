@@ -64,3 +64,22 @@ fn lifetimes_add_up_and_match_the_kernel() {
         );
     }
 }
+
+/// The kernel counts the time in which a cgroup had threads that could have run, and no quota.
+#[test]
+fn a_cpu_quota() {
+    needs_capture!();
+    let Some(run) = record("throttled") else { return };
+    run.expect_times("throttled");
+    let episode = run.episodes("throttled")[0];
+    let kernels = episode.offset;
+    assert!(kernels > 100_000_000, "{kernels} ns by the kernel");
+    let throttled = run.waits.iter().filter(|wait| wait.reason == "throttled");
+    let waits: Vec<_> = throttled.filter(|wait| wait.tid == episode.tid).collect();
+    let reported: u64 = waits.iter().map(|wait| wait.off_ns - wait.queued_ns).sum();
+    let allowed = kernels / if is_emulated() { 10 } else { 50 };
+    assert!(
+        reported.abs_diff(kernels) <= allowed,
+        "{reported} ns, {kernels} by the kernel: {waits:#?}"
+    );
+}

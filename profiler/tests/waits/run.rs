@@ -129,8 +129,22 @@ pub fn scratch() -> tempfile::TempDir {
 #[test]
 fn oracles_build() {
     for name in [
-        "sleep", "pipe", "epoll", "child", "lock", "disk", "together", "uring", "hog", "lives", "swap", "names",
-        "int80", "hung", "absent",
+        "sleep",
+        "pipe",
+        "epoll",
+        "child",
+        "lock",
+        "disk",
+        "together",
+        "uring",
+        "hog",
+        "lives",
+        "swap",
+        "names",
+        "int80",
+        "hung",
+        "absent",
+        "throttled",
     ] {
         assert!(Oracle::c(&format!("waits/{name}")).path.exists());
     }

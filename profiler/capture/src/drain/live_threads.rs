@@ -7,7 +7,9 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use profiler_common::Loss;
 use profiler_common::scope::ThreadState;
-use profiler_common::switch::{ENDED_LATER, WAIT_PREEMPTED, WAIT_UNFINISHED, WAIT_UNSEEN_START, WaitBody};
+use profiler_common::switch::{
+    ENDED_LATER, WAIT_PREEMPTED, WAIT_THROTTLED, WAIT_UNFINISHED, WAIT_UNSEEN_START, WaitBody,
+};
 
 use super::cycle::Drain;
 use super::records::{self, wait_of};
@@ -122,7 +124,11 @@ fn waits(at: At, beginning: Timestamp, state: &ThreadState) -> impl Iterator<Ite
             end: at.time.0,
             off,
             longest: off,
-            queued: if flags & WAIT_PREEMPTED == 0 { 0 } else { off },
+            queued: if flags & (WAIT_PREEMPTED | WAIT_THROTTLED) == WAIT_PREEMPTED {
+                off
+            } else {
+                0
+            },
             flags: flags | WAIT_UNFINISHED,
             ..waits.now
         };

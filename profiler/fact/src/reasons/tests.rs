@@ -168,6 +168,11 @@ fn a_runnable_thread_waits_for_a_cpu() {
             WaitReason::RunQueue
         );
     }
+    let throttled = WAIT_PREEMPTED | WAIT_THROTTLED;
+    assert_eq!(of_stack(0, throttled, None, &stack), WaitReason::Throttled);
+    // Only from the wakeup on.
+    let asleep = of_stack(SLEEPS, WAIT_THROTTLED, Some(call("read", None)), &stack);
+    assert_eq!(asleep, WaitReason::Pipe);
 }
 
 #[test]

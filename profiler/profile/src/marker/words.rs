@@ -218,6 +218,7 @@ pub fn size(bytes: u64) -> String {
 pub fn reason(reason: WaitReason) -> &'static str {
     match reason {
         WaitReason::RunQueue => "CPU (run queue)",
+        WaitReason::Throttled => "CPU quota (throttled)",
         WaitReason::FileSystem => "file system",
         reason => reason.name(),
     }

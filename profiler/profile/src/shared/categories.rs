@@ -87,7 +87,7 @@ impl Category {
     /// for.
     pub fn of_wait(reason: WaitReason, in_fault: bool) -> Self {
         match reason {
-            WaitReason::RunQueue => Self::WaitCpu,
+            WaitReason::RunQueue | WaitReason::Throttled => Self::WaitCpu,
             WaitReason::Disk => Self::WaitDisk,
             _ if in_fault => Self::WaitFault,
             _ if reason.is_idle() => Self::Idle,

@@ -26,6 +26,7 @@ impl Label {
         };
         match (reason, in_fault) {
             (WaitReason::RunQueue, _) => "[waiting: CPU]",
+            (WaitReason::Throttled, _) => "[waiting: CPU quota]",
             (WaitReason::Disk, false) => "[waiting: disk]",
             (WaitReason::Disk, true) => "[waiting: disk, in a page fault]",
             (WaitReason::FileSystem, false) => "[waiting: file system]",

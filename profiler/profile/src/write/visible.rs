@@ -79,10 +79,10 @@ pub fn choose(tables: &Tables, collected: &Collected, times: (Timestamp, Timesta
 
 /// Threads that were held up for long by something that a developer may want to eliminate.
 fn held_up(collected: &Collected, (zero, end): (Timestamp, Timestamp)) -> Vec<ThreadId> {
-    use WaitReason::{Disk, FileSystem, Lock, Memory, RunQueue};
+    use WaitReason::{Disk, FileSystem, Lock, Memory, RunQueue, Throttled};
     let mut sums: BTreeMap<ThreadId, u64> = BTreeMap::new();
     for ((thread, reason), waits) in &collected.waits {
-        if matches!(reason, Disk | FileSystem | Lock | Memory | RunQueue) {
+        if matches!(reason, Disk | FileSystem | Lock | Memory | RunQueue | Throttled) {
             let sum = sums.entry(*thread).or_default();
             *sum = sum.saturating_add(waits.off);
         }

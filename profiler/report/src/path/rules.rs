@@ -116,7 +116,7 @@ fn woken(lanes: &Lanes, thread: ThreadId, wait: &LaneWait, (floor, now): (Timest
 pub(super) fn blocked(thread: ThreadId, wait: &LaneWait) -> Spent {
     let request = wait.request.as_ref();
     Spent {
-        kind: if wait.in_fault && wait.reason != WaitReason::RunQueue {
+        kind: if wait.in_fault && !matches!(wait.reason, WaitReason::RunQueue | WaitReason::Throttled) {
             Kind::Fault
         } else {
             Kind::Wait(wait.reason)

@@ -82,7 +82,7 @@ impl<'a> PathView<'a> {
         let device = || spent.device.map(Place::Device);
         let place = match spent.kind {
             Kind::Cpu => function(),
-            Kind::Wait(WaitReason::RunQueue) => None,
+            Kind::Wait(WaitReason::RunQueue | WaitReason::Throttled) => None,
             Kind::Fault | Kind::Wait(_) => file().or_else(device).or_else(function),
         };
         Part {

@@ -22,6 +22,9 @@ const MAX_LISTED: usize = 3;
 pub struct WaitSummary {
     /// Runnable, but waiting for a CPU.
     pub run_queue_ns: u64,
+    /// Waiting for the CPU quota of their cgroups.
+    #[serde(default)]
+    pub throttled_ns: u64,
     /// Within page faults.
     pub fault_ns: u64,
     /// Waiting for disks outside of page faults.
@@ -110,6 +113,7 @@ impl WaitSummary {
     fn add(&mut self, reason: WaitReason, in_fault: bool, blocked: u64, queued: u64) -> bool {
         self.run_queue_ns = self.run_queue_ns.saturating_add(queued);
         let (sum, is_held_up) = match reason {
+            WaitReason::Throttled => (&mut self.throttled_ns, false),
             _ if in_fault && reason != WaitReason::RunQueue => (&mut self.fault_ns, true),
             WaitReason::RunQueue => (&mut self.run_queue_ns, false),
             WaitReason::Disk => (&mut self.disk_ns, true),
@@ -128,13 +132,14 @@ impl WaitSummary {
         parts.iter().fold(0_u64, |sum, (_, part)| sum.saturating_add(*part))
     }
 
-    fn parts(&self) -> [(&'static str, u64); 6] {
+    fn parts(&self) -> [(&'static str, u64); 7] {
         [
             ("fault", self.fault_ns),
             ("disk", self.disk_ns),
             ("lock", self.lock_ns),
             ("idle", self.idle_ns),
             ("run queue", self.run_queue_ns),
+            ("throttled", self.throttled_ns),
             ("other", self.other_ns),
         ]
     }

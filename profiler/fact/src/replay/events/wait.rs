@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use profiler_common::stack::FLAG_USER_REGS;
 use profiler_common::switch::{
-    PATH_LEN, WAIT_BY_INTERRUPT, WAIT_IN_FAULT, WAIT_LIKE_EARLIER, WAIT_UNFINISHED, WAIT_UNSEEN_START,
-    WAIT_WAKER_UNSURE,
+    PATH_LEN, WAIT_BY_INTERRUPT, WAIT_IN_FAULT, WAIT_LIKE_EARLIER, WAIT_PREEMPTED, WAIT_THROTTLED, WAIT_UNFINISHED,
+    WAIT_UNSEEN_START, WAIT_WAKER_UNSURE,
 };
 use rustc_hash::FxHashMap;
 
@@ -135,11 +135,22 @@ impl Replay<'_, '_> {
             // One that is in progress has got none yet.
             cpu: (!is(WAIT_UNFINISHED)).then_some(wait.cpu),
         };
-        self.first_reports.waited(&fact);
+        if wait.flags & (WAIT_THROTTLED | WAIT_PREEMPTED) == WAIT_THROTTLED && fact.count == 1 {
+            let (fact, throttled) = split_at_wakeup(fact);
+            self.tables.recording.waits_seen += 1;
+            self.finished_wait(&fact);
+            self.finished_wait(&throttled);
+        } else {
+            self.finished_wait(&fact);
+        }
+    }
+
+    fn finished_wait(&mut self, fact: &WaitFact) {
+        self.first_reports.waited(fact);
         self.show_tasks();
-        self.sink.wait(&self.tables, &fact);
+        self.sink.wait(&self.tables, fact);
         self.show_tasks();
-        self.join_wait(&fact);
+        self.join_wait(fact);
     }
 
     /// The command starts blocked until the recorder is ready: a wait in progress at the start of a command's
@@ -252,6 +263,38 @@ impl Replay<'_, '_> {
             reasons::in_interrupt(functions.map(|(_, name)| name))
         })
     }
+}
+
+/// Splits the wait of a thread whose cgroup had no CPU quota left when it was woken: from then on it waited for that.
+fn split_at_wakeup(wait: WaitFact) -> (WaitFact, WaitFact) {
+    let throttled = wait.queued;
+    let woken = Timestamp(
+        wait.end
+            .0
+            .saturating_sub(u64::try_from(throttled.as_nanos()).unwrap_or(u64::MAX)),
+    )
+    .max(wait.start);
+    let blocked = wait.off.saturating_sub(throttled);
+    let second = WaitFact {
+        start: woken,
+        off: throttled,
+        queued: Duration::ZERO,
+        longest: throttled,
+        reason: WaitReason::Throttled,
+        call: None,
+        waker: None,
+        in_fault: false,
+        ..wait.clone()
+    };
+    let first = WaitFact {
+        end: woken,
+        off: blocked,
+        queued: Duration::ZERO,
+        longest: blocked,
+        cpu: None,
+        ..wait
+    };
+    (first, second)
 }
 
 /// The kernel frames of a stack, innermost first, with their names.
