@@ -62,6 +62,11 @@ config! {
         exclude_pid: [u32; 3] = [0; 3];
         task_pid: u32 = MISSING, at "task_struct.pid";
         task_tgid: u32 = MISSING, at "task_struct.tgid";
+        task_thread_pid: u32 = MISSING, optionally at "task_struct.thread_pid";
+        pid_level: u32 = MISSING, optionally at "pid.level";
+        pid_numbers: u32 = MISSING, optionally at "pid.numbers";
+        /// Level of the recorder's pid namespace; 0: it is the first one, whose numbers tasks have themselves.
+        pid_namespace_level: u32 = 0;
         task_comm: u32 = MISSING, at "task_struct.comm";
         task_exit_code: u32 = MISSING, at "task_struct.exit_code";
         task_min_flt: u32 = MISSING, at "task_struct.min_flt";
@@ -162,6 +167,8 @@ config! {
         preempt_count_known: u32 = 0;
         /// 1: `iomap_dio.size` excludes the bio that is being queued.
         dio_size_is_before: u32 = 0;
+        /// Address of the recorder's pid namespace.
+        pid_namespace: u64 = 0;
         /// Address of the kernel's array `__per_cpu_offset`. arm64: unused.
         per_cpu_offset: u64 = 0;
         /// Address of a CPU's `preempt_count`, relative to that CPU's offset. arm64: its offset in the current task.
@@ -271,4 +278,4 @@ impl CallSet {
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 952);
+const _: () = assert!(size_of::<Config>() == 976);

@@ -74,6 +74,9 @@ pub struct OpenFile {
     pub name: u64,
 }
 
+/// [`Waker::tid`] of a thread that is not in the recorder's pid namespace.
+pub const OUTSIDE: u32 = u32::MAX;
+
 /// The waker of a thread.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -87,7 +90,7 @@ pub struct Waker {
     pub kernel: u64,
     /// Thread group.
     pub pid: u32,
-    /// Thread; 0: the idle task.
+    /// Thread; 0: the idle task; [`OUTSIDE`].
     pub tid: u32,
 }
 

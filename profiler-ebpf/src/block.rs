@@ -4,7 +4,6 @@ mod depth;
 
 use core::ffi::c_void;
 
-use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::Loss;
@@ -19,7 +18,7 @@ use profiler_common::switch::OpenFile;
 use depth::{device_got_one, device_lost_one};
 
 use crate::emit::{self, At, lose, now};
-use crate::kernel::{Bio, Dentry, Pages, Request, Task, is_block_device};
+use crate::kernel::{Bio, Dentry, Pages, Request, Task, current_ids, is_block_device};
 use crate::maps::{CONFIG, REQUESTS, config};
 use crate::preempt::Held;
 use crate::stack;
@@ -30,8 +29,8 @@ use crate::{fault, names, scope, wait};
 pub fn block_bio_queue(ctx: BtfTracePointContext) -> i32 {
     let _held = Held::new();
     let bio = Bio::new(ctx.arg::<*const c_void>(0));
-    let pair = bpf_get_current_pid_tgid();
-    let at = At::now((pair >> 32) as u32, pair as u32);
+    let (pid, tid) = current_ids();
+    let at = At::now(pid, tid);
     if !scope::is_within(at.time) {
         return 0;
     }
@@ -230,7 +229,8 @@ pub fn block_rq_issue(ctx: BtfTracePointContext) -> i32 {
             (*body).issued = time;
             (*body).merges = request.merges();
             describe_request(body, request);
-            (*pending).who = bpf_get_current_pid_tgid();
+            let (pid, tid) = current_ids();
+            (*pending).who = u64::from(pid) << 32 | u64::from(tid);
         }
         if (*pending).issued_now == 0 {
             (*pending).issued_now = 1;

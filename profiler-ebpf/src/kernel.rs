@@ -6,6 +6,7 @@
 mod belonging;
 mod disk;
 mod memory;
+mod number;
 mod open;
 
 use core::ffi::c_void;
@@ -20,6 +21,7 @@ use profiler_common::task::COMM_LEN;
 pub use belonging::Cgroup;
 pub use disk::{Bio, Pages, Request};
 pub use memory::{Folio, Mm, RememberedVma, VmaBytes, VmaStruct, top_table};
+pub use number::current_ids;
 pub use open::{DEPTH, Dentry, Inode, has_name, is_block_device};
 
 use crate::arch::{self, TaskRegs};
@@ -83,10 +85,6 @@ impl Task {
     }
 
     fields! {
-        /// The thread's id, as `gettid` in the first pid namespace.
-        tid: u32 = task_pid;
-        /// The thread group's id, as `getpid` in the first pid namespace.
-        pid: u32 = task_tgid;
         exit_code: u32 = task_exit_code;
         minor_faults: u64 = task_min_flt;
         major_faults: u64 = task_maj_flt;

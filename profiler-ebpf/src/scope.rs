@@ -60,7 +60,7 @@ pub fn also_hidden(task: Task) -> Option<*mut ThreadState> {
 #[inline(never)]
 pub extern "C" fn meet(task: u64, pid: u32, tid: u32) -> u32 {
     if tid == 0 {
-        return 0; // the idle task
+        return 0; // the idle task, or one that is not in the recorder's pid namespace
     }
     // SAFETY: user space writes an entry once.
     if let Some(&wanted) = unsafe { WANTED.get(&tid) } {
@@ -240,7 +240,7 @@ static BLANK: ThreadState = ThreadState {
 #[inline(always)]
 pub fn inherits(creator: Option<*mut ThreadState>, child: Task, pid: u32) -> bool {
     if config!(whole_system) != 0 {
-        !is_excluded(pid) && !(selection::is_used() && !selection::contains(child, false))
+        pid != 0 && !is_excluded(pid) && !(selection::is_used() && !selection::contains(child, false))
     } else {
         creator.is_some()
     }
@@ -295,7 +295,7 @@ pub unsafe fn last_tid(task: Task, state: *const ThreadState) -> u32 {
     // SAFETY: by this function's own condition.
     let (pid, tid) = unsafe { ((*state).pid, (*state).tid) };
     let number = task.tid();
-    if number == tid {
+    if number == tid || number == 0 {
         return tid;
     }
     let Some(successor) = task

@@ -2,7 +2,6 @@
 
 use core::ffi::c_void;
 
-use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::helpers::generated::{bpf_probe_read_kernel_str, bpf_probe_read_user};
 use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
@@ -14,7 +13,7 @@ use profiler_common::switch::ENDED_LATER;
 use profiler_common::task::{COMM_LEN, COMMAND_LINE_LEN, PATH_LEN, TaskExec, TaskExit, TaskNew, TaskRename};
 
 use crate::emit::{At, now, task_event};
-use crate::kernel::{Binprm, Task};
+use crate::kernel::{Binprm, Task, current_ids};
 use crate::maps::config;
 use crate::preempt::Held;
 use crate::{cpu, fault, scope, selection, wait};
@@ -34,7 +33,7 @@ pub fn task_newtask(ctx: BtfTracePointContext) -> i32 {
     }
     let child = Task::new(ctx.arg::<*const c_void>(0));
     let clone_flags = ctx.arg::<u64>(1);
-    let (parent_pid, parent_tid) = current();
+    let (parent_pid, parent_tid) = current_ids();
     let (pid, tid) = (child.pid(), child.tid());
     let creator = scope::current_thread();
     selection::process_born(parent_pid, pid);
@@ -82,7 +81,6 @@ pub fn task_newtask(ctx: BtfTracePointContext) -> i32 {
 pub fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
     let _held = Held::new();
     let task = Task::new(ctx.arg::<*const c_void>(0));
-    let old_tid = ctx.arg::<u32>(1);
     let bprm = Binprm::new(ctx.arg::<*const c_void>(2));
     let (pid, tid) = (task.pid(), task.tid());
     let Some(state) = scope::also_hidden(task) else {
@@ -97,7 +95,13 @@ pub fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
         return 0;
     }
     let space = space_id(pid, at.time);
-    // SAFETY: the current thread's own entry.
+    let old_tid = if config!(pid_namespace_level) == 0 {
+        ctx.arg::<u32>(1)
+    } else {
+        // SAFETY: the current thread's own entry.
+        unsafe { (*state).tid }
+    };
+    // SAFETY: as above.
     unsafe {
         (*state).space = space;
         // A thread other than the first has the first one's id now.
@@ -210,13 +214,6 @@ pub fn task_rename(ctx: BtfTracePointContext) -> i32 {
         }
     });
     0
-}
-
-/// The current thread group and thread.
-#[inline(always)]
-fn current() -> (u32, u32) {
-    let pair = bpf_get_current_pid_tgid();
-    ((pair >> 32) as u32, pair as u32)
 }
 
 /// Returns the valid bytes.

@@ -6,7 +6,9 @@ use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::config::MISSING;
-use profiler_common::switch::{WAIT_BY_INTERRUPT, WAIT_LIKE_EARLIER, WAIT_THROTTLED, WAIT_WAKER_UNSURE, Waker};
+use profiler_common::switch::{
+    OUTSIDE, WAIT_BY_INTERRUPT, WAIT_LIKE_EARLIER, WAIT_THROTTLED, WAIT_WAKER_UNSURE, Waker,
+};
 
 use crate::emit::{At, now};
 use crate::kernel::{self, Task};
@@ -20,11 +22,18 @@ pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
     let Some(state) = scope::thread(woken) else {
         return 0;
     };
-    let pair = bpf_get_current_pid_tgid();
-    let (pid, tid) = ((pair >> 32) as u32, pair as u32);
+    let is_idle_task = bpf_get_current_pid_tgid() as u32 == 0;
+    let (pid, tid) = match kernel::current_ids() {
+        (_, 0) if !is_idle_task => (0, OUTSIDE),
+        ids => ids,
+    };
     let at = At { time: now(), pid, tid };
     // The idle task runs nothing but interrupts.
-    let interrupt = if tid == 0 { Some(true) } else { kernel::in_interrupt() };
+    let interrupt = if is_idle_task {
+        Some(true)
+    } else {
+        kernel::in_interrupt()
+    };
     let mut waker = Waker {
         time: at.time,
         pid,
@@ -35,7 +44,7 @@ pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
     unsafe {
         let waits = &raw mut (*state).waits;
         let has_looks = (*waits).tokens != 0 && (*waits).now.flags & WAIT_LIKE_EARLIER == 0;
-        if has_looks && interrupt != Some(true) && tid != 0 && scope::is_within(at.time) {
+        if has_looks && interrupt != Some(true) && !is_idle_task && scope::is_within(at.time) {
             let task = Task::current();
             // Only the kernel stack of a waker that is not recorded is taken; it is enough to recognize an interrupt.
             let (space, place) = match scope::thread(task) {

@@ -10,6 +10,7 @@ use crate::hooks::exact_touch;
 use crate::hooks::faults::{self, FaultMode};
 use crate::hooks::hook::row;
 use crate::hooks::load::{self, Sizes};
+use crate::hooks::pid_namespace;
 use crate::hooks::selection::Tables;
 use crate::hooks::waits::{self, OffCpu};
 use crate::proc::{capabilities, machine};
@@ -33,16 +34,14 @@ pub struct Doctor {
 pub fn doctor() -> Doctor {
     let mut rows = vec![kernel_version()];
     rows.extend(privilege());
-    let namespace = pid_namespace();
-    let contained = namespace.refused.clone();
-    rows.extend([namespace, rate(), paranoia()]);
+    rows.extend([rate(), paranoia()]);
     let tried = try_hooks(&mut rows);
     let (_, symbols) = checks::kernel_symbols();
     rows.extend([symbols, checks::mapping_query()]);
     rows.extend(exact_touch::rows());
     Doctor {
         rows,
-        refused: tried.err().map(|error| format!("{error:#}")).or(contained),
+        refused: tried.err().map(|error| format!("{error:#}")),
     }
 }
 
@@ -57,6 +56,9 @@ fn try_hooks(rows: &mut Vec<HookStatus>) -> anyhow::Result<()> {
     ));
     let types = types?;
     rows.extend(btf::locate(&types, &mut config).into_iter().map(checks::missing_field));
+    let namespace = pid_namespace(&mut config);
+    let contained = namespace.refused.clone();
+    rows.push(namespace);
     let refused = load::walker_refused(&types);
     config.walk = u32::from(refused.is_none());
     faults::configure(&mut config, FaultMode::default(), &types);
@@ -81,7 +83,8 @@ fn try_hooks(rows: &mut Vec<HookStatus>) -> anyhow::Result<()> {
         USUAL_RATE.min(machine::highest_rate().unwrap_or(USUAL_RATE)).max(1),
     );
     rows.append(&mut hooks.status.clone());
-    attach::require(&hooks)
+    attach::require(&hooks)?;
+    contained.map_or(Ok(()), |reason| Err(anyhow::Error::msg(reason)))
 }
 
 fn machine(name: &str, refused: Option<String>, remedy: &str) -> HookStatus {
@@ -141,12 +144,17 @@ fn privilege() -> Vec<HookStatus> {
     capabilities::NEEDED.into_iter().map(one).chain([limits]).collect()
 }
 
-fn pid_namespace() -> HookStatus {
-    let refused = (!machine::in_first_pid_namespace()).then(|| "this container has its own process numbers".to_owned());
+/// In a container, whether its process numbers are known.
+fn pid_namespace(config: &mut Config) -> HookStatus {
+    let refused = pid_namespace::configure(config).err();
+    let name = match config.pid_namespace_level {
+        0 => "pid namespace",
+        _ => "pid namespace: the container's, so are the processes",
+    };
     machine(
-        "pid namespace",
-        refused,
-        "run outside the container, or with `docker run --pid=host --privileged`",
+        name,
+        refused.map(|error| format!("{error:#}")),
+        "give the container the capabilities BPF, PERFMON, SYS_PTRACE and SYSLOG (docs/scope.md#in-a-container)",
     )
 }
 

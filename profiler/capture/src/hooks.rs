@@ -16,6 +16,7 @@ pub mod losses;
 pub mod meter;
 pub(crate) mod missed;
 pub(crate) mod perf;
+pub(crate) mod pid_namespace;
 mod preempt;
 pub mod selection;
 pub(crate) mod sleepers;

@@ -1,6 +1,7 @@
 //! This process and its machine, and what `/proc` and `/sys` say about others: requests to the kernel that are the same
 //! with or without a recording. Nothing here knows a hook, a message or the log.
 
+pub mod ask;
 pub mod capabilities;
 pub mod cgroups;
 pub mod containers;

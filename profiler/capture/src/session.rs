@@ -26,7 +26,7 @@ use crate::hooks::exact_touch::{self, ExactTouch};
 use crate::hooks::hotplug::Cpus;
 use crate::hooks::load::{self, Sizes};
 use crate::hooks::meter::{self, Meter};
-use crate::hooks::{faults, sleepers, waits};
+use crate::hooks::{faults, pid_namespace, sleepers, waits};
 use crate::judged::Judged;
 use crate::pass_on;
 use crate::privilege::terms::{Scope, Terms};
@@ -97,6 +97,7 @@ pub(crate) fn begin(
     let mut config = Config::NOTHING;
     let types = Btf::of_kernel()?;
     let missing = btf::locate(&types, &mut config);
+    pid_namespace::configure(&mut config)?;
     let selected = match &terms.scope {
         Scope::Selected(selection) => Some(Rc::new(Selected::find(selection)?)),
         _ => None,

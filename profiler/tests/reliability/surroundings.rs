@@ -102,19 +102,84 @@ fn a_program_without_proc() {
     assert!(outcome.profile().main_of("burn").share("burn_here") > 0.9);
 }
 
-#[test]
-fn a_recorder_that_sees_no_other_process_refuses() {
-    needs_capture!();
+/// A recorder in a new pid namespace, as in a container.
+fn contained(unshare: &[&str], record: &[&str]) -> (tempfile::TempDir, std::process::Output) {
     let dir = tempfile::tempdir().unwrap();
-    let output = std::process::Command::new("unshare")
-        .args(["--pid", "--fork", "--mount-proc"])
-        .arg(ngmi::binary())
-        .args(["record", "--save-only", "-o", "out.json.gz", "--", "true"])
-        .current_dir(dir.path())
-        .output()
+    let mut recorder = std::process::Command::new("unshare");
+    recorder.args(unshare).arg(ngmi::binary()).current_dir(dir.path());
+    recorder
+        .args(["record", "--save-only", "-o", "out.json.gz"])
+        .args(record);
+    let output = recorder.output().unwrap();
+    (dir, output)
+}
+
+/// Ids, names and relations are those that the container's own programs see.
+#[test]
+fn a_recorder_in_a_container() {
+    needs_capture!();
+    let burn = Oracle::c("burn").path;
+    // The last one is in a container within this one.
+    let script = "echo parent=$$; \"$0\" 300 & echo child=$!; wait; unshare --pid --fork \"$0\" 100";
+    let (dir, output) = contained(
+        &["--pid", "--fork", "--mount-proc"],
+        &["--", "sh", "-c", script, burn.to_str().unwrap()],
+    );
+    let said_by = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(output.status.success(), "{said_by:?}");
+    let profile = Profile::read(&dir.path().join("out.json.gz"));
+    let (parent, child) = (said(&said_by.0, "parent"), said(&said_by.0, "child"));
+    assert!(
+        parent < 100 && child < 100,
+        "not the numbers of a container: {said_by:?}"
+    );
+    assert_eq!(profile.main_of_pid(parent).process, "sh");
+    let burner = profile.main_of_pid(child);
+    assert_eq!(burner.process, "burn");
+    assert!(burner.share("burn_here") > 0.9, "{said_by:?}");
+    let burners = profile.threads.iter().filter(|thread| thread.process == "burn");
+    let mut pids: Vec<u64> = burners.filter_map(|thread| thread.pid.parse().ok()).collect();
+    pids.dedup();
+    assert_eq!(pids.len(), 2, "{pids:?}");
+    assert!(pids.iter().all(|pid| *pid >= child && *pid < 100), "{pids:?}");
+}
+
+#[test]
+fn a_recording_of_everything_in_a_container_leaves_out_what_is_outside() {
+    needs_capture!();
+    let burn = Oracle::c("burn").path;
+    let mut outside = std::process::Command::new(&burn);
+    let mut outside = outside
+        .arg("20000")
+        .stdout(std::process::Stdio::null())
+        .spawn()
         .unwrap();
+    let (dir, output) = contained(
+        &["--pid", "--fork", "--mount-proc"],
+        &["-a", "--", burn.to_str().unwrap(), "300"],
+    );
+    outside.kill().unwrap();
+    outside.wait().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let profile = Profile::read(&dir.path().join("out.json.gz"));
+    let burners = profile.threads.iter().filter(|thread| thread.process == "burn");
+    let pids: Vec<&str> = burners.map(|thread| &*thread.pid).collect();
+    let inside = said(&String::from_utf8_lossy(&output.stdout), "pid").to_string();
+    assert!(!pids.is_empty() && pids.iter().all(|pid| *pid == inside), "{pids:?}");
+}
+
+#[test]
+fn a_recorder_that_sees_the_processes_of_another_container_refuses() {
+    needs_capture!();
+    let (dir, output) = contained(&["--pid", "--fork"], &["--", "true"]);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("--pid=host"), "{said}");
+    assert!(
+        !output.status.success() && said.contains("mount -t proc proc /proc"),
+        "{said}"
+    );
     assert_eq!(
         std::fs::read_dir(dir.path()).unwrap().count(),
         0,

@@ -112,7 +112,7 @@ mod tests {
         }
         let path = folder.path().join("file");
         fs::write(&path, "text").unwrap();
-        let place = crate::files::open::place(&path).unwrap();
+        let place = place(&path).unwrap();
         let before = mount_of(&place).unwrap();
         assert!(!anchors().contains(&before));
         let place = detached(place);

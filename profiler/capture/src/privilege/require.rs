@@ -36,11 +36,6 @@ pub fn check(terms: &mut Terms, pids: &mut [u32]) -> anyhow::Result<Vec<String>>
     if terms.exclude_pids.len() > EXCLUDE_LIMIT {
         bail!("too many processes to leave out: the limit is {EXCLUDE_LIMIT}");
     }
-    if !machine::in_first_pid_namespace() {
-        bail!(
-            "ngmi runs in a container that has its own process numbers: run it outside, or with `docker run --pid=host --privileged`"
-        );
-    }
     let mut warnings = file_capabilities::limit(terms)?;
     check_pids(terms, pids)?;
     if let Some(highest) = machine::highest_rate().filter(|&highest| highest > 0 && highest < terms.sample_hz) {

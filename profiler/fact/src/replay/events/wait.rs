@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use profiler_common::stack::FLAG_USER_REGS;
 use profiler_common::switch::{
-    PATH_LEN, WAIT_BY_INTERRUPT, WAIT_IN_FAULT, WAIT_LIKE_EARLIER, WAIT_PREEMPTED, WAIT_THROTTLED, WAIT_UNFINISHED,
-    WAIT_UNSEEN_START, WAIT_WAKER_UNSURE,
+    OUTSIDE, PATH_LEN, WAIT_BY_INTERRUPT, WAIT_IN_FAULT, WAIT_LIKE_EARLIER, WAIT_PREEMPTED, WAIT_THROTTLED,
+    WAIT_UNFINISHED, WAIT_UNSEEN_START, WAIT_WAKER_UNSURE,
 };
 use rustc_hash::FxHashMap;
 
@@ -121,7 +121,9 @@ impl Replay<'_, '_> {
             count: wait.count.max(1),
             reason: self.reason(wait, call.as_ref(), stack),
             call,
-            waker: wait.waker.as_ref().map(|waker| self.waker(wait, waker)),
+            waker: (wait.waker.as_ref())
+                .filter(|waker| waker.tid != OUTSIDE)
+                .map(|waker| self.waker(wait, waker)),
             coverage: if is(WAIT_UNSEEN_START) || wait.out < start {
                 Coverage::StartMissed
             } else if is(WAIT_UNFINISHED) {
