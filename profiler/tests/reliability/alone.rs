@@ -168,12 +168,16 @@ fn only_the_privileged_helper_has_raised_priority() {
     let of = |name: &str| procfs::descendants(recorder).into_iter().find(|&pid| words(pid, name));
     // Until it executes the command, its arguments begin with those of `ngmi __exec`.
     let command = || of("4000").filter(|&pid| !words(pid, "__exec"));
-    running.wait_until("the command", |_| command().is_some());
+    let found = std::cell::Cell::new(None);
+    running.wait_until("the command", |_| {
+        found.set(command());
+        found.get().is_some()
+    });
     running.wait_until("the nice values", |_| {
         let of_first_thread = |name| of(name).and_then(|pid| nice(pid).first().copied());
         of_first_thread("__capture") == Some(-10) && of_first_thread("__open") == Some(-10)
     });
-    for pid in [recorder, command().unwrap()] {
+    for pid in [recorder, found.get().unwrap()] {
         assert!(nice(pid).iter().all(|&nice| nice == own), "{pid}: {:?}", nice(pid));
     }
     running.wait().expect_code(0);
