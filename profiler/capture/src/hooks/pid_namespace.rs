@@ -6,7 +6,7 @@ use std::io;
 use anyhow::{Context as _, bail};
 use profiler_common::config::{Config, MISSING};
 
-use crate::proc::ask::{Instruction, add, call_helper, copy, end, load, run, set, shift_left, store, sum};
+use crate::proc::ask::{Instruction, Question, add, call_helper, copy, end, load, set, shift_left, store, sum};
 use crate::proc::machine;
 
 /// `bpf_get_current_task_btf` (kernel 5.11)
@@ -55,7 +55,7 @@ struct Place {
 fn of_this_process(config: &Config) -> io::Result<Place> {
     let code = program(config).ok_or(io::ErrorKind::Unsupported)?;
     let mut place = Place::default();
-    run(&code, &mut place)?;
+    Question::new(&code)?.ask(&mut place)?;
     if place.level == 0 || place.address == 0 {
         return Err(io::ErrorKind::InvalidData.into());
     }
@@ -113,7 +113,8 @@ mod tests {
         let mut config = Config::NOTHING;
         btf::locate(&types, &mut config);
         let mut place = Place::default();
-        if let Err(error) = run(&program(&config).unwrap(), &mut place) {
+        let question = Question::new(&program(&config).unwrap());
+        if let Err(error) = question.and_then(|question| question.ask(&mut place)) {
             println!("skipped: this kernel, its policy or this user has no such programs: {error}");
             return;
         }

@@ -7,6 +7,18 @@ use std::ffi::c_long;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
+/// `BPF_MAP_CREATE`: type, sizes of key and value, capacity, flags.
+const CREATE: c_long = 0;
+/// `BPF_MAP_UPDATE_ELEM`: map, addresses of key and value, flags.
+const UPDATE: c_long = 2;
+/// `BPF_MAP_FREEZE`
+const FREEZE: c_long = 22;
+/// `BPF_MAP_TYPE_ARRAY`
+const ARRAY: u32 = 2;
+/// `BPF_F_RDONLY_PROG`
+const READ_ONLY: u32 = 1 << 7;
+/// `BPF_PSEUDO_MAP_VALUE`: a constant is the address of a map's value.
+const MAP_VALUE: u8 = 2;
 /// `BPF_PROG_LOAD`
 const LOAD: c_long = 5;
 /// `BPF_PROG_TEST_RUN`
@@ -62,30 +74,79 @@ struct Run {
     pad: u32,
 }
 
-/// Runs a program, which gets the address of `context` in register 1 and may change it.
-///
-/// # Errors
-/// If the kernel or its policy has no such programs, or refuses this one.
-pub fn run<T: Copy>(code: &[Instruction], context: &mut T) -> io::Result<()> {
-    let load = Load {
-        kind: SYSCALL,
-        instructions: u32::try_from(code.len()).unwrap_or(u32::MAX),
-        first: code.as_ptr() as u64,
-        license: LICENSE.as_ptr() as u64,
-        flags: SLEEPABLE,
-        ..Load::default()
-    };
-    // SAFETY: the attributes and what they point to are valid for the call, which returns a new descriptor.
-    let program = unsafe { OwnedFd::from_raw_fd(call(LOAD, &raw const load)?) };
-    let run = Run {
-        program: program.as_raw_fd().cast_unsigned(),
-        context_size: u32::try_from(size_of::<T>()).unwrap_or(u32::MAX),
-        context: (&raw mut *context) as u64,
-        ..Run::default()
-    };
-    // SAFETY: as above; the kernel copies the context back.
-    unsafe { call(RUN, &raw const run)? };
-    Ok(())
+/// A program that the kernel has accepted.
+#[derive(Debug)]
+pub struct Question(OwnedFd);
+
+impl Question {
+    /// Loads a program, which gets the address of its context in register 1.
+    ///
+    /// # Errors
+    /// If the kernel or its policy has no such programs, or refuses this one.
+    pub fn new(code: &[Instruction]) -> io::Result<Self> {
+        let load = Load {
+            kind: SYSCALL,
+            instructions: u32::try_from(code.len()).unwrap_or(u32::MAX),
+            first: code.as_ptr() as u64,
+            license: LICENSE.as_ptr() as u64,
+            flags: SLEEPABLE,
+            ..Load::default()
+        };
+        // SAFETY: the attributes and what they point to are valid for the call.
+        unsafe { open(LOAD, &raw const load) }.map(Self)
+    }
+
+    /// Runs it; it may change the context.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn ask<T: Copy>(&self, context: &mut T) -> io::Result<()> {
+        let run = Run {
+            program: self.0.as_raw_fd().cast_unsigned(),
+            context_size: u32::try_from(size_of::<T>()).unwrap_or(u32::MAX),
+            context: (&raw mut *context) as u64,
+            ..Run::default()
+        };
+        // SAFETY: as above; the kernel copies the context back.
+        unsafe { call(RUN, &raw const run) }.map(drop)
+    }
+}
+
+/// A text that a program can pass to a helper as a format: a map that nobody can change.
+#[derive(Debug)]
+pub struct Text(OwnedFd);
+
+impl Text {
+    /// Of up to 7 bytes.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn new(text: [u8; 8]) -> io::Result<Self> {
+        // SAFETY: the attributes and what they point to are valid for the calls; the first returns a new descriptor.
+        unsafe {
+            let map = open(CREATE, &[ARRAY, 4, 8, 1, READ_ONLY])?;
+            let number = u64::from(map.as_raw_fd().cast_unsigned());
+            let (key, value) = (0_u32, text);
+            call(UPDATE, &[number, (&raw const key) as u64, (&raw const value) as u64, 0])?;
+            call(FREEZE, &map.as_raw_fd().cast_unsigned())?;
+            Ok(Self(map))
+        }
+    }
+
+    /// `to = text`, in two places.
+    pub fn address(&self, to: u8) -> [Instruction; 2] {
+        [
+            instruction(0x18, to, MAP_VALUE, self.0.as_raw_fd()),
+            instruction(0, 0, 0, 0),
+        ]
+    }
+}
+
+/// # Safety
+/// The attributes must be those of the command, which returns a new descriptor.
+unsafe fn open<T>(command: c_long, attributes: *const T) -> io::Result<OwnedFd> {
+    // SAFETY: by this function's own condition.
+    unsafe { Ok(OwnedFd::from_raw_fd(call(command, attributes)?)) }
 }
 
 /// # Safety

@@ -2,6 +2,7 @@
 //! names.
 
 mod ask;
+mod name;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -10,12 +11,24 @@ use anyhow::Context as _;
 use rustc_hash::FxHashSet;
 use symbols::kallsyms::KernelSymbols;
 
+use self::name::Namer;
 use base::addr::KernelOffset;
 use base::event::Event;
 
 const KALLSYMS: &str = "/proc/kallsyms";
 /// Distinct kernel addresses that are named at the end.
 const ADDRESSES_LIMIT: usize = 1 << 20;
+
+/// A function of the kernel.
+#[derive(Debug, PartialEq, Eq)]
+struct Function {
+    /// First address.
+    start: u64,
+    /// Address after the last one.
+    end: u64,
+    /// With its module, if it is of one: `ext4_open [ext4]`.
+    name: String,
+}
 
 /// The kernel addresses that samples hit.
 pub struct KernelAddresses {
@@ -46,27 +59,56 @@ impl KernelAddresses {
 
     /// Names every noted address, if the kernel has a name for it.
     pub fn names(&self) -> anyhow::Result<Vec<Event<'static>>> {
+        if let Ok(names) = self.ask() {
+            return Ok(names);
+        }
         let list = File::open(KALLSYMS).with_context(|| format!("cannot read {KALLSYMS}"))?;
         Ok(self.look_up(&KernelSymbols::parse(BufReader::new(list))?))
     }
 
+    /// As [`Self::names`], from the kernel's answers for each function.
+    fn ask(&self) -> io::Result<Vec<Event<'static>>> {
+        let kernel = Namer::new()?;
+        let mut names = Vec::new();
+        let mut function: Option<Function> = None;
+        for address in self.sorted() {
+            if function.as_ref().is_none_or(|function| address >= function.end) {
+                function = kernel.function(address)?;
+            }
+            names.extend(
+                function
+                    .as_ref()
+                    .map(|of| self.name(address, of.start, of.name.clone())),
+            );
+        }
+        Ok(names)
+    }
+
     fn look_up(&self, symbols: &KernelSymbols) -> Vec<Event<'static>> {
-        let offset = |address: u64| KernelOffset(address.wrapping_sub(self.text));
-        let mut addresses: Vec<u64> = self.seen.iter().copied().collect();
-        addresses.sort_unstable();
-        let names = addresses.into_iter().filter_map(|address| {
+        let names = self.sorted().into_iter().filter_map(|address| {
             let symbol = symbols.lookup(address)?;
             let name = match symbol.module {
                 Some(module) => format!("{} [{module}]", symbol.name),
                 None => symbol.name.to_owned(),
             };
-            Some(Event::KernelSymbol {
-                offset: offset(address),
-                start: offset(symbol.start),
-                name: name.into_bytes(),
-            })
+            Some(self.name(address, symbol.start, name))
         });
         names.collect()
+    }
+
+    fn sorted(&self) -> Vec<u64> {
+        let mut addresses: Vec<u64> = self.seen.iter().copied().collect();
+        addresses.sort_unstable();
+        addresses
+    }
+
+    fn name(&self, address: u64, start: u64, name: String) -> Event<'static> {
+        let offset = |address: u64| KernelOffset(address.wrapping_sub(self.text));
+        Event::KernelSymbol {
+            offset: offset(address),
+            start: offset(start),
+            name: name.into_bytes(),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::proc::ask::{Instruction, add, call_helper, constant, copy, end, load, run, set, store};
+use crate::proc::ask::{Instruction, Question, add, call_helper, constant, copy, end, load, set, store};
 
 /// `bpf_kallsyms_lookup_name` (kernel 5.16): name, its size, 0, and where the address is written.
 const LOOKUP_NAME: i32 = 179;
@@ -31,7 +31,7 @@ struct Answer {
 pub fn addresses<const N: usize>(names: [&str; N]) -> io::Result<[Option<u64>; N]> {
     let code = program(&names).ok_or(io::ErrorKind::InvalidInput)?;
     let mut found = [Answer::default(); N];
-    run(&code, &mut found)?;
+    Question::new(&code)?.ask(&mut found)?;
     if found.iter().any(|answer| ![0, NONE].contains(&answer.returned)) {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
