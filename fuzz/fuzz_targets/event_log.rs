@@ -35,6 +35,7 @@ fn chunks(mut data: &[u8]) -> Vec<u8> {
         ChunkKind::Attachment,
         ChunkKind::Resolved,
         ChunkKind::Cost,
+        ChunkKind::Owners,
     ];
     let mut sequence = 0;
     while let [low, high, kind, rest @ ..] = data {

@@ -73,6 +73,7 @@ fn main() -> std::io::Result<ExitCode> {
         ChunkKind::Module,
         ChunkKind::Attachment,
         ChunkKind::Cost,
+        ChunkKind::Owners,
         ChunkKind::Resolved,
     ];
     let mut run = reader.events(&preamble);

@@ -17,13 +17,14 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use strategies::{extras, stream, text};
 
-const ALL: [ChunkKind; 6] = [
+const ALL: [ChunkKind; 7] = [
     ChunkKind::Events,
     ChunkKind::KernelSymbols,
     ChunkKind::Module,
     ChunkKind::Attachment,
     ChunkKind::Resolved,
     ChunkKind::Cost,
+    ChunkKind::Owners,
 ];
 
 fn header() -> Header {

@@ -13,6 +13,7 @@ mod fault;
 pub mod format;
 mod mapping;
 pub mod order;
+pub mod owners;
 pub mod read;
 mod scan;
 mod stack_copy;
@@ -29,6 +30,7 @@ pub use block::{Bio, Device, DeviceName, Request};
 pub use cost::{Cost, ProcessCost, ProgramCost, ProgramCosts, RingCost};
 pub use fault::{Attempts, Fault, FaultFile, FaultVma, MAX_ORDER, OtherFaults, PagesRead};
 pub use mapping::{MAP_SHARED, Mapping, PROT_EXEC};
+pub use owners::Owners;
 pub use switch::{Call, CallPath, FileName, OpenFile, StackAhead, Wait, Waker};
 
 use crate::addr::{KernelOffset, Timestamp};
@@ -179,6 +181,8 @@ pub enum Event<'a> {
     Attachment(Attachment),
     /// The cost of the recording.
     Cost(Box<Cost>),
+    /// Cgroups of processes, and names of containers.
+    Owners(Box<Owners>),
     /// The recording ended normally; absent after a crash.
     End(End),
     /// Names, lines and unwound stacks: the last chunk of a log that requires neither binaries nor

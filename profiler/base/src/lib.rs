@@ -31,5 +31,6 @@ pub mod hash;
 pub mod hex;
 pub mod id;
 pub mod named;
+pub mod owner;
 pub mod plural;
 pub mod table;

@@ -13,7 +13,6 @@ pub mod machine;
 pub mod memory;
 pub(crate) mod mounts;
 pub mod open_files;
-pub mod owner;
 pub mod page_cache;
 pub mod pidfd;
 pub mod priority;

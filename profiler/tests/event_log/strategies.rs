@@ -4,6 +4,7 @@ mod waits;
 
 use profiler::addr::{Avma, FileOffset, KernelOffset, Timestamp};
 use profiler::block_pages::BlockPages;
+use profiler::event::owners::{CgroupProcesses, Container, Owners, Pod};
 use profiler::event::{
     At, Attachment, AttachmentKind, Attempts, Cost, End, Event, Fault, FaultFile, FaultVma, FileId, KernelStack,
     Mapping, Module, OtherFaults, PagesRead, ProgramCost, ProgramCosts, Sample, Segment, Stacks, TaskExec, TaskExit,
@@ -307,5 +308,16 @@ pub fn extras() -> impl Strategy<Value = Vec<Event<'static>>> {
             ..Cost::default()
         }))
     });
-    prop::collection::vec(prop_oneof![module, attachment, resolved, cost], 0..6)
+    let process = (any::<u32>(), any::<u64>()).prop_map(|(pid, time)| (pid, Timestamp(time)));
+    let cgroup = (".{0,20}", prop::collection::vec(process, 0..4))
+        .prop_map(|(path, processes)| CgroupProcesses { path, processes });
+    let pod = (".{0,9}", ".{0,9}", ".{0,9}").prop_map(|(namespace, name, uid)| Pod { namespace, name, uid });
+    let container = (".{0,20}", prop::option::of(".{0,20}"), prop::option::of(pod))
+        .prop_map(|(id, name, pod)| Container { id, name, pod });
+    let owners = (
+        prop::collection::vec(cgroup, 0..3),
+        prop::collection::vec(container, 0..3),
+    )
+        .prop_map(|(cgroups, containers)| Event::Owners(Box::new(Owners { cgroups, containers })));
+    prop::collection::vec(prop_oneof![module, attachment, resolved, cost, owners], 0..6)
 }

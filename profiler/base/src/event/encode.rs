@@ -146,7 +146,8 @@ impl Encoder {
             | Event::Module(_)
             | Event::Attachment(_)
             | Event::Resolved(_)
-            | Event::Cost(_) => {}
+            | Event::Cost(_)
+            | Event::Owners(_) => {}
         }
         Ok(())
     }

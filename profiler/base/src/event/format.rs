@@ -51,6 +51,8 @@ numbered! {
         Resolved = 6,
         /// JSON of one [`super::Cost`].
         Cost = 7,
+        /// JSON of one [`super::Owners`].
+        Owners = 8,
     }
 }
 

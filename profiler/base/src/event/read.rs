@@ -8,7 +8,7 @@ use super::cost::MAX_PROGRAMS;
 use super::decode::{Decoder, kernel_symbol};
 use super::format::{ChunkKind, MAX_BLOB, MAX_TEXT};
 use super::scan::{Chunk, Index, check_file_header, index};
-use super::{Attachment, AttachmentKind, Cost, Event, Header, Module};
+use super::{Attachment, AttachmentKind, Cost, Event, Header, Module, Owners};
 
 /// Maximum number of segments of a module: ELF's limit.
 const MAX_SEGMENTS: usize = 65_535;
@@ -182,6 +182,7 @@ impl<R: Read + Seek> Events<'_, R> {
             ChunkKind::KernelSymbols => kernel_symbol(&mut bytes)?,
             ChunkKind::Module => Event::Module(module(std::mem::take(&mut bytes.0))?),
             ChunkKind::Cost => Event::Cost(Box::new(cost(std::mem::take(&mut bytes.0))?)),
+            ChunkKind::Owners => Event::Owners(Box::new(owners(std::mem::take(&mut bytes.0))?)),
             ChunkKind::Header | ChunkKind::Attachment | ChunkKind::Resolved => {
                 self.open = None;
                 return Ok(None);
@@ -293,4 +294,10 @@ fn cost(payload: &[u8]) -> Result<Cost, Malformed> {
         .chain(&cost.programs_refused);
     let fits = programs.count() <= MAX_PROGRAMS && names.into_iter().all(|name| name.len() <= MAX_TEXT);
     if fits { Ok(cost) } else { Err(Malformed) }
+}
+
+/// Parses an Owners chunk.
+fn owners(payload: &[u8]) -> Result<Owners, Malformed> {
+    let owners: Owners = serde_json::from_slice(payload).map_err(|_| Malformed)?;
+    if owners.fits() { Ok(owners) } else { Err(Malformed) }
 }

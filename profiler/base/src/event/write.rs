@@ -63,6 +63,7 @@ impl<W: Write> LogWriter<W> {
         match event {
             Event::Module(module) => self.chunk(ChunkKind::Module, &serde_json::to_vec(module)?),
             Event::Cost(cost) => self.chunk(ChunkKind::Cost, &serde_json::to_vec(cost)?),
+            Event::Owners(owners) => self.chunk(ChunkKind::Owners, &serde_json::to_vec(owners)?),
             Event::Attachment(attachment) => {
                 let mut head = vec![attachment.kind as u8];
                 put(&mut head, u64::from(attachment.pid));

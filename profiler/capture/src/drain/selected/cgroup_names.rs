@@ -6,9 +6,9 @@ use anyhow::bail;
 
 use crate::proc::cgroups::Hierarchy;
 use crate::proc::containers::{self, Container};
-use crate::proc::owner;
 use crate::proc::selection::Conditions;
 use crate::proc::similar;
+use base::owner;
 
 /// Suffixes of units that have a cgroup (systemd.unit(5)).
 const UNITS: [&str; 6] = [".service", ".scope", ".slice", ".socket", ".mount", ".swap"];

@@ -4,7 +4,8 @@ use anyhow::{Error, anyhow, bail};
 
 use super::Selected;
 use crate::proc::cgroups::Cgroup;
-use crate::proc::{owner, procfs, similar};
+use crate::proc::{procfs, similar};
+use base::owner;
 
 impl Selected {
     /// Why no thread is one of those to record, with similar names.

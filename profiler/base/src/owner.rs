@@ -1,4 +1,4 @@
-//! Whose a cgroup is, by its path: the unit of systemd, the container and the pod of Kubernetes.
+//! The unit of systemd, the container and the pod of Kubernetes that a cgroup belongs to, by its path.
 //!
 //! Sources: `cg_path_get_unit` and `cg_unescape` in systemd (src/basic/cgroup-util.c); the cgroup managers of runc, crun, containerd, CRI-O,
 //! Podman and LXC; `GetPodContainerName` of the kubelet. Whoever may create a cgroup may imitate all of them.
@@ -7,35 +7,43 @@
 const UNITS: [&str; 6] = [".service", ".scope", ".socket", ".mount", ".swap", ".busname"];
 /// Suffix of groups of units.
 const SLICE: &str = ".slice";
-/// What comes before a container's id in the name of its cgroup.
-const RUNTIMES: [&str; 6] = [
-    "docker-",
-    "libpod-",
-    "cri-containerd-",
-    "crio-",
-    "nerdctl-",
-    "containerd-",
+/// What comes before a container's id in the name of its cgroup, and the runtime that names it so.
+const RUNTIMES: [(&str, &str); 6] = [
+    ("docker-", DOCKER),
+    ("libpod-", "podman"),
+    ("cri-containerd-", CONTAINERD),
+    ("crio-", "cri-o"),
+    ("nerdctl-", CONTAINERD),
+    ("containerd-", CONTAINERD),
 ];
+const DOCKER: &str = "docker";
+const CONTAINERD: &str = "containerd";
+/// Runtime in an id as the kubelet writes it for systemd.
+const OF_KUBELET: [(&str, &str); 2] = [("cri-containerd", CONTAINERD), ("crio", "cri-o")];
 /// Hexadecimal digits of a container's id.
 const ID_LEN: usize = 64;
 
-/// Whose a cgroup is; nothing that is not known.
+/// What a cgroup belongs to, as far as its path shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Owner {
     /// The unit of systemd, of a user if it belongs to a user's manager.
     pub unit: Option<String>,
     /// The container's id or, of LXC and systemd-nspawn, its name.
     pub container: Option<String>,
+    /// The container's runtime: `docker`, `podman`, `containerd`, `cri-o`, `lxc` or `nspawn`.
+    pub runtime: Option<&'static str>,
     /// The uid of the pod.
     pub pod: Option<String>,
 }
 
-/// Whose the cgroup with this path is.
+/// What the cgroup with this path belongs to.
 pub fn of(path: &str) -> Owner {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).map(unescaped).collect();
+    let (container, runtime) = container(&parts).unzip();
     Owner {
         unit: unit(&parts).map(str::to_owned),
-        container: container(&parts),
+        container,
+        runtime: runtime.flatten(),
         pod: parts.iter().rev().find_map(|part| pod(part)),
     }
 }
@@ -61,34 +69,44 @@ fn unit<'p>(parts: &[&'p str]) -> Option<&'p str> {
     Some(found)
 }
 
-fn container(parts: &[&str]) -> Option<String> {
-    let id = parts.iter().rev().find_map(|part| container_id(part));
-    let named = || {
-        let after = |prefix: &str| parts.iter().rev().find_map(|part| part.strip_prefix(prefix));
-        let below_lxc = || {
-            parts
-                .iter()
-                .position(|part| *part == "lxc")
-                .and_then(|place| parts.get(place + 1).copied())
-        };
-        let machine = || Some(after("machine-")?.strip_suffix(".scope")?).filter(|name| !name.starts_with("qemu"));
-        let nspawn = || after("systemd-nspawn@")?.strip_suffix(".service");
-        let name = after("lxc.payload.").or_else(below_lxc).map(str::to_owned);
-        name.or_else(|| machine().or_else(nspawn).map(unquoted))
+/// The container's id or name, and its runtime.
+fn container(parts: &[&str]) -> Option<(String, Option<&'static str>)> {
+    let with_id = |part: &&str| container_id(part);
+    if let Some((id, runtime)) = parts.iter().rev().find_map(with_id) {
+        let in_docker = || parts.contains(&DOCKER).then_some(DOCKER);
+        return Some((id, runtime.or_else(in_docker)));
+    }
+    let after = |prefix: &str| parts.iter().rev().find_map(|part| part.strip_prefix(prefix));
+    let below_lxc = || {
+        let place = parts.iter().position(|part| *part == "lxc")?;
+        parts.get(place + 1).copied()
     };
-    id.or_else(named)
+    if let Some(name) = after("lxc.payload.").or_else(below_lxc) {
+        return Some((name.to_owned(), Some("lxc")));
+    }
+    let machine = || Some(after("machine-")?.strip_suffix(".scope")?).filter(|name| !name.starts_with("qemu"));
+    let nspawn = || after("systemd-nspawn@")?.strip_suffix(".service");
+    let name = machine().or_else(nspawn).map(unquoted)?;
+    Some((name, Some("nspawn")))
 }
 
-/// The id in the name of a container's cgroup.
-fn container_id(part: &str) -> Option<String> {
+/// The id in the name of a container's cgroup, and the runtime that the name shows.
+fn container_id(part: &str) -> Option<(String, Option<&'static str>)> {
     let part = part.strip_suffix(".scope").unwrap_or(part);
     // `SLICE:cri-containerd:ID`, where a runtime takes what the kubelet says for systemd as a path.
-    let part = part.rsplit(':').next().unwrap_or(part);
-    let id = RUNTIMES
-        .iter()
-        .find_map(|prefix| part.strip_prefix(prefix))
-        .unwrap_or(part);
-    (id.len() == ID_LEN && is_hex(id)).then(|| id.to_owned())
+    if let Some((before, id)) = part.rsplit_once(':') {
+        let named = before.rsplit(':').next().unwrap_or_default();
+        let runtime = OF_KUBELET.iter().find(|(name, _)| *name == named);
+        return is_id(id).then(|| (id.to_owned(), runtime.map(|(_, runtime)| *runtime)));
+    }
+    let prefixed = |(prefix, runtime): &(&str, &'static str)| Some((part.strip_prefix(prefix)?, Some(*runtime)));
+    let (id, runtime) = RUNTIMES.iter().find_map(prefixed).unwrap_or((part, None));
+    is_id(id).then(|| (id.to_owned(), runtime))
+}
+
+/// Whether this is a container's whole id, which is safe as the name of a file.
+pub fn is_id(text: &str) -> bool {
+    text.len() == ID_LEN && is_hex(text)
 }
 
 /// `podUID`, or `kubepods-burstable-podUID.slice` with `_` for `-`.
@@ -276,12 +294,35 @@ mod tests {
         };
         for (path, unit, container, pod) in PATHS {
             let some = |text: &str| (!text.is_empty()).then(|| full(text));
+            let found = of(&full(path));
             let expected = Owner {
                 unit: some(unit),
                 container: some(container),
+                runtime: found.runtime,
                 pod: some(pod),
             };
-            assert_eq!(of(&full(path)), expected, "{path}");
+            assert_eq!(found, expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn runtimes() {
+        for (path, runtime) in [
+            ("/system.slice/docker-ID.scope", Some("docker")),
+            ("/docker/ID/init", Some("docker")),
+            ("/machine.slice/libpod-ID.scope/container", Some("podman")),
+            ("/kubepods.slice/cri-containerd-ID.scope", Some("containerd")),
+            (
+                "/system.slice/containerd.service/x:cri-containerd:ID",
+                Some("containerd"),
+            ),
+            ("/kubepods/podUID/crio-ID", Some("cri-o")),
+            ("/kubepods/podUID/ID", None),
+            ("/lxc.payload.web/init.scope", Some("lxc")),
+            ("/machine.slice/systemd-nspawn@web.service/payload", Some("nspawn")),
+            ("/system.slice/docker.service", None),
+        ] {
+            assert_eq!(of(&path.replace("ID", ID)).runtime, runtime, "{path}");
         }
     }
 
