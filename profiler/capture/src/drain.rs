@@ -10,6 +10,7 @@ pub(crate) mod header;
 mod left_out;
 pub mod live_threads;
 pub mod log;
+mod owners;
 pub mod poll;
 pub mod records;
 pub mod scope;

@@ -160,8 +160,9 @@ pub(crate) fn begin(
     drain.cycle(&mut hooks);
     drain.set_log(log, beginning);
     asleep::write(&mut drain, sleepers, terms.stack_copy);
+    drain.name_containers();
     // What already existed is in the log, whatever happens later.
-    drain.log().into_iter().for_each(Log::flush);
+    drain.flush_log();
     channel.send(&Reply::Ready(Box::new(header)), None)?;
     priority::drain();
     let now = Instant::now();
@@ -304,9 +305,7 @@ impl Session {
         pass_on::turn(&mut self.drain, &mut self.opener, channel)?;
         if self.flushed.elapsed() >= FLUSH_INTERVAL {
             self.flushed = Instant::now();
-            if let Some(log) = self.drain.log() {
-                log.flush();
-            }
+            self.drain.flush_log();
         }
         self.report_log_failure(channel)?;
         if self.counted.elapsed() >= LOSSES_INTERVAL {
@@ -366,12 +365,14 @@ impl Session {
         self.drain.cycle(&mut self.hooks);
         let within = (self.beginning, time);
         live_threads::write(&mut self.drain, within, &live_threads, self.hooks.has_waits);
+        self.drain.owners.read_all();
         self.drain.write_open_requests(time);
         for device in self.drain.disks.names() {
             self.drain.write(&Event::DeviceName(device));
         }
         self.drain.read_losses(&self.hooks);
         self.drain.close_samples();
+        self.drain.name_containers();
         // While our own programs are still loaded: they may be on the kernel's stacks.
         let names = self.drain.kernel.as_ref().and_then(|kernel| kernel.names().ok());
         for name in names.into_iter().flatten() {
@@ -382,9 +383,7 @@ impl Session {
             .meter
             .cost(self.drain.fill.as_ref().map(Fill::cost), progress.log_bytes);
         self.drain.write(&Event::Cost(Box::new(cost)));
-        if let Some(log) = self.drain.log() {
-            log.flush();
-        }
+        self.drain.flush_log();
         Ended {
             progress,
             time,

@@ -12,6 +12,7 @@ mod exchange;
 mod faults;
 mod harness;
 mod live_threads;
+mod owners;
 mod program;
 mod scopes;
 mod selections;

@@ -67,11 +67,11 @@ int main(int count, char **words) {
 "#;
 
 /// Cgroups of a test, removed at its end.
-struct Cgroups(Vec<PathBuf>);
+pub struct Cgroups(Vec<PathBuf>);
 
 impl Cgroups {
     /// Nested and sibling ones, in the hierarchy of version 2; `None`, with a message: there is none.
-    fn new(names: &[&str]) -> Option<Self> {
+    pub fn new(names: &[&str]) -> Option<Self> {
         let hierarchies = cgroups::hierarchies().unwrap();
         let Some(mount) = hierarchies.iter().find(|one| one.number == 0).map(|one| &one.mount) else {
             println!("skipped: no hierarchy of cgroups of version 2 is mounted");
@@ -92,7 +92,7 @@ impl Cgroups {
         Some(made)
     }
 
-    fn folder(&self, place: usize) -> &str {
+    pub fn folder(&self, place: usize) -> &str {
         self.0[place].to_str().unwrap()
     }
 }

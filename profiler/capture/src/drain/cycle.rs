@@ -18,6 +18,7 @@ use super::file_names::FileNames;
 use super::fill::Fill;
 use super::left_out::LeftOut;
 use super::log::Log;
+use super::owners::Memberships;
 use super::records::{self, Unseen};
 use super::scope::Recorded;
 use super::selected::Selected;
@@ -65,6 +66,8 @@ pub struct Drain {
     pub missed: Missed,
     /// The recorded processes and threads.
     pub recorded: Recorded,
+    /// Which cgroups their processes are in.
+    pub owners: Memberships,
     /// Which threads are recorded, if that is decided by what they are.
     pub selected: Option<Rc<Selected>>,
     /// Processes that are recorded from now on, although no recorded thread created them.
@@ -143,6 +146,7 @@ impl Drain {
             losses: Losses::default(),
             missed: Missed::default(),
             recorded,
+            owners: Memberships::default(),
             selected: None,
             entered: Entered::default(),
             left_out: LeftOut::default(),
@@ -289,9 +293,11 @@ impl Drain {
         self.describe_entered();
         for pid in self.recorded.settle(began) {
             self.left_out.ended(pid);
+            self.owners.ended(pid);
             self.spaces.ended(pid);
             self.perf_maps.ended(pid);
         }
+        self.owners.read();
         self.publish();
         let (samples, bytes) = if self.log.is_some() { self.read_bulk() } else { (0, 0) };
         (cycle.records, cycle.bytes) = (cycle.records + samples, bytes);
@@ -367,6 +373,7 @@ impl Drain {
             match &event {
                 Event::TaskNew(new) => {
                     self.recorded.born(new.at.pid, new.at.tid);
+                    self.owners.born(new.at.pid, new.at.tid, new.at.time);
                     let (parent, child, space) = (new.parent.0, new.at.pid, space.unwrap_or_default());
                     changes.push((new.at.time, Change::Born { parent, child, space }));
                 }
@@ -374,6 +381,7 @@ impl Drain {
                     self.recorded.executed(exec.at.time, exec.at.pid, exec.old_tid);
                     changes.push((exec.at.time, Change::Executed(exec.at.pid, space.unwrap_or_default())));
                     self.perf_maps.ended(exec.at.pid);
+                    self.owners.executed(exec.at.pid, exec.at.time);
                 }
                 Event::TaskRename { at, .. } if at.pid == at.tid => changes.push((at.time, Change::Renamed(at.pid))),
                 Event::TaskExit(exit) => self.recorded.ended(exit.at.time, exit.at.pid, exit.at.tid),

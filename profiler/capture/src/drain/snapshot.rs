@@ -82,6 +82,7 @@ fn take(drain: &mut Drain, pid: u32, program: bool, selected: Option<&Selected>)
                 continue;
             };
             drain.recorded.born(pid, tid);
+            drain.owners.born(pid, tid, stat.started);
             found = true;
             drain.write(&Event::TaskNew(TaskNew {
                 at: At {

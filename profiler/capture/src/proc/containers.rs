@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use base::event::owners;
+use base::owner;
+
 /// Bytes of a state file that are read, at most.
 const FILE_LIMIT: u64 = 16 << 20;
 /// Containers that are looked at, at most.
@@ -19,6 +22,7 @@ const DOCKER: (&str, &str) = ("var/lib/docker/containers", "config.v2.json");
 const CONTAINERD: &str = "run/containerd/io.containerd.runtime.v2.task";
 const CRIO: (&str, &str) = ("run/containers/storage/overlay-containers", "userdata/config.json");
 const STORAGE: &str = "var/lib/containers/storage";
+const STORED: [&str; 2] = ["containers.json", "volatile-containers.json"];
 
 /// A container, as far as its runtime says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -74,7 +78,7 @@ fn below(root: &Path) -> Vec<Container> {
         found.push(named(&folder, vec![name]));
     }
     for kind in folders(&root.join(STORAGE)) {
-        for list in ["containers.json", "volatile-containers.json"] {
+        for list in STORED {
             let stored = json::<Vec<Stored>>(&kind.join(list)).unwrap_or_default();
             found.extend(stored.into_iter().take(LIMIT).map(|one| Container {
                 id: one.id,
@@ -92,24 +96,73 @@ fn below(root: &Path) -> Vec<Container> {
         .map(|folder| (folder.join(CRIO.1), folder));
     for (file, folder) in of_containerd.chain(of_crio).take(LIMIT) {
         let Some(spec) = json::<Spec>(&file) else { continue };
-        let value = |keys: [&str; 2]| keys.iter().find_map(|key| spec.annotations.get(*key)).cloned();
-        let name = value(["io.kubernetes.cri.container-name", "io.kubernetes.container.name"]);
-        let names = name.into_iter().chain(spec.annotations.get("nerdctl/name").cloned());
-        let pod = || {
-            let namespace = value(["io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace"])?;
-            let name = value(["io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name"])?;
-            let uid = value(["io.kubernetes.cri.sandbox-uid", "io.kubernetes.pod.uid"])?;
-            Some(Pod {
-                name: format!("{namespace}/{name}"),
-                uid,
-            })
-        };
+        let (names, pod) = spec.names();
         found.push(Container {
-            pod: pod(),
-            ..named(&folder, names.collect())
+            pod: pod.map(|pod| Pod {
+                name: format!("{}/{}", pod.namespace, pod.name),
+                uid: pod.uid,
+            }),
+            ..named(&folder, names)
         });
     }
     found
+}
+
+/// The name and the pod of the container with this id, which has to be a whole one ([`base::owner::is_id`]); `None`: no
+/// runtime has a state file of it.
+pub fn with_id(id: &str) -> Option<owners::Container> {
+    one_below(Path::new("/"), id)
+}
+
+fn one_below(root: &Path, id: &str) -> Option<owners::Container> {
+    if !owner::is_id(id) {
+        return None;
+    }
+    let mut found = owners::Container {
+        id: id.to_owned(),
+        ..owners::Container::default()
+    };
+    let of_containerd = folders(&root.join(CONTAINERD)).into_iter();
+    let of_containerd = of_containerd.map(|namespace| namespace.join(id).join("config.json"));
+    let of_crio = [root.join(CRIO.0).join(id).join(CRIO.1)];
+    for spec in of_containerd.chain(of_crio).filter_map(|file| json::<Spec>(&file)) {
+        let (names, pod) = spec.names();
+        found.name = found.name.or_else(|| names.into_iter().next());
+        found.pod = found.pod.or(pod);
+    }
+    let in_docker = || json::<Docker>(&root.join(DOCKER.0).join(id).join(DOCKER.1));
+    let of_docker = || Some(in_docker()?.name.trim_start_matches('/').to_owned());
+    let in_storage = || {
+        let kinds = folders(&root.join(STORAGE)).into_iter();
+        let mut lists = kinds.flat_map(|kind| STORED.map(|list| kind.join(list)));
+        lists.find_map(|list| {
+            json::<Vec<Stored>>(&list)?
+                .into_iter()
+                .find(|one| one.id == id)?
+                .names
+                .into_iter()
+                .next()
+        })
+    };
+    found.name = found.name.or_else(of_docker).or_else(in_storage);
+    (found.fits() && (found.name.is_some() || found.pod.is_some())).then_some(found)
+}
+
+impl Spec {
+    /// The container's names, and its pod.
+    fn names(&self) -> (Vec<String>, Option<owners::Pod>) {
+        let value = |keys: [&str; 2]| keys.iter().find_map(|key| self.annotations.get(*key)).cloned();
+        let name = value(["io.kubernetes.cri.container-name", "io.kubernetes.container.name"]);
+        let names = name.into_iter().chain(self.annotations.get("nerdctl/name").cloned());
+        let pod = || {
+            Some(owners::Pod {
+                namespace: value(["io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace"])?,
+                name: value(["io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name"])?,
+                uid: value(["io.kubernetes.cri.sandbox-uid", "io.kubernetes.pod.uid"])?,
+            })
+        };
+        (names.collect(), pod())
+    }
 }
 
 /// A container whose folder is called like its id.
@@ -195,6 +248,38 @@ mod tests {
                 ("p2", String::new(), None),
             ]
         );
+    }
+
+    #[test]
+    fn a_container_is_found_by_its_id() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let [docker, podman, kubernetes] = ["d", "e", "f"].map(|digit| digit.repeat(64));
+        write(
+            &format!("var/lib/docker/containers/{docker}/config.v2.json"),
+            r#"{"Name": "/web"}"#,
+        );
+        let stored = format!(r#"[{{"id": "x"}}, {{"id": "{podman}", "names": ["db"]}}]"#);
+        write("var/lib/containers/storage/overlay-containers/containers.json", &stored);
+        write(
+            &format!("run/containerd/io.containerd.runtime.v2.task/k8s.io/{kubernetes}/config.json"),
+            r#"{"annotations": {"io.kubernetes.cri.container-name": "app", "io.kubernetes.cri.sandbox-name": "shop-0",
+            "io.kubernetes.cri.sandbox-namespace": "prod", "io.kubernetes.cri.sandbox-uid": "u1"}}"#,
+        );
+        let found = |id: &str| one_below(root.path(), id).map(|one| (one.name, one.pod.map(|pod| pod.name)));
+        let name = |name: &str| Some(name.to_owned());
+        assert_eq!(found(&docker), Some((name("web"), None)));
+        assert_eq!(found(&podman), Some((name("db"), None)));
+        assert_eq!(found(&kubernetes), Some((name("app"), name("shop-0"))));
+        assert_eq!(found(&"0".repeat(64)), None);
+        // What is not an id is not the name of a folder either.
+        for other in ["", "..", "x", "../../etc"] {
+            assert_eq!(found(other), None, "{other}");
+        }
     }
 
     #[test]
