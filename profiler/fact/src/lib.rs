@@ -45,6 +45,7 @@ pub mod fixtures;
 mod folded;
 pub mod gecko;
 mod mapped;
+pub mod owner;
 mod prune;
 pub mod reasons;
 pub mod reduce;
@@ -75,6 +76,7 @@ pub use unwind::TruncationReason;
 pub use wait::{FoldedWaits, WaitFact, WaitReason};
 
 use base::addr::Timestamp;
+use base::event::owners::Container;
 use base::event::{Cost, HookStatus};
 use base::id;
 use profiler_common::Loss;
@@ -193,6 +195,9 @@ pub struct Recording {
     /// What markers of Firefox's own profiler refer to; `None`: there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gecko: Option<Box<GeckoTables>>,
+    /// Names of containers and pods that processes belong to, by the container's id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub containers: Vec<Container>,
     /// Notes for the user, each a sentence with its remedy.
     pub notes: Vec<String>,
 }

@@ -25,6 +25,7 @@ mod tests;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
@@ -40,6 +41,9 @@ const MAX_UNRECORDED: usize = 1 << 16;
 /// Maximum number of mappings of all live processes: several hundred times those of a browser.
 /// Beyond it, a fork inherits none.
 const MAX_REGIONS: usize = 1 << 23;
+
+/// Paths of processes' cgroups, by process id and the time of its [`base::event::TaskNew`].
+pub type Cgroups = FxHashMap<(u32, Timestamp), Arc<str>>;
 
 /// All processes and threads so far, and the address spaces of the live ones.
 ///
@@ -60,6 +64,8 @@ pub struct Tasks {
     images: Vec<Image>,
     /// Mappings of otherwise unknown processes: perf reports those of the whole system.
     unrecorded: FxHashMap<u32, Space>,
+    /// Cgroups of processes, by id and the time of their [`base::event::TaskNew`].
+    cgroups: Cgroups,
     recording_start: Timestamp,
     /// Number of mappings of all address spaces; shared ones are counted more than once.
     regions: usize,
@@ -97,6 +103,11 @@ impl Tasks {
             recording_start,
             ..Self::default()
         }
+    }
+
+    /// Takes note of the cgroups of processes that are not born yet.
+    pub fn know_cgroups(&mut self, cgroups: Cgroups) {
+        self.cgroups = cgroups;
     }
 
     /// Processes an event; events that do not concern tasks are ignored. Returns what should be

@@ -39,6 +39,12 @@ pub struct Process {
     pub parent: Option<ProcessId>,
     /// Its first thread.
     pub main_thread: Option<ThreadId>,
+    /// Path of its cgroup (version 2), when it was last read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<Arc<str>>,
+    /// It ended before its cgroup was read, so `cgroup` is that of its parent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cgroup_inherited: bool,
 }
 
 impl Process {
@@ -55,6 +61,8 @@ impl Process {
             exit_code: None,
             parent: None,
             main_thread: None,
+            cgroup: None,
+            cgroup_inherited: false,
         }
     }
 }

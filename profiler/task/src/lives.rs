@@ -35,23 +35,41 @@ impl Tasks {
         };
         let existed = task.existed || at.time < self.recording_start;
         if at.tid != at.pid {
+            let is_first = self.process_of(at.pid).is_none();
             let process = self.process(at.pid, start);
+            if is_first {
+                self.join_cgroup(process, at, None);
+            }
             self.new_thread(process, at.tid, start, &task.name);
             return None;
         }
         if task.existed && self.is_alive(at.pid, at.time) {
             // The snapshot found what a live event has reported already.
-            self.processes[self.by_pid[&at.pid].index()].existed = true;
+            let process = self.by_pid[&at.pid];
+            self.processes[process.index()].existed = true;
+            self.join_cgroup(process, at, None);
             return None;
         }
         let parent = self.process_of(task.parent.0);
         let process = self.new_process(at.pid, start, parent, task.clone_flags & CLONE_VM != 0);
         self.processes[process.index()].existed = existed;
+        self.join_cgroup(process, at, parent);
         if parent.is_none() {
             self.processes[process.index()].name = text(&task.name);
         }
         self.new_thread(process, at.tid, start, &task.name);
         (!task.existed).then_some(Happening::Start(process))
+    }
+
+    /// Its own cgroup, if it was read, else that of its parent.
+    fn join_cgroup(&mut self, process: ProcessId, at: &At, parent: Option<ProcessId>) {
+        let inherited = || self.processes[parent?.index()].cgroup.clone();
+        let read = self.cgroups.get(&(at.pid, at.time)).cloned();
+        let is_read = read.is_some();
+        if let Some(cgroup) = read.or_else(inherited) {
+            let record = &mut self.processes[process.index()];
+            (record.cgroup, record.cgroup_inherited) = (Some(cgroup), !is_read);
+        }
     }
 
     pub(super) fn exec(&mut self, exec: &TaskExec) -> Option<Happening> {

@@ -344,3 +344,48 @@ fn mappings_are_counted_across_lifetimes() {
     assert_eq!(count(&mut tasks, &exec(8, 11, 11, b"/x")), 2);
     assert_eq!(count(&mut tasks, &exit(9, 10, 10, 0)), 0);
 }
+
+#[test]
+fn children_inherit_a_cgroup_that_was_not_read() {
+    let mut tasks = Tasks::new(Timestamp(10));
+    let cgroup = |path: &str| Some(Arc::from(path));
+    tasks.know_cgroups(FxHashMap::from_iter([
+        ((1, Timestamp(2)), "/a".into()),
+        ((3, Timestamp(30)), "/b".into()),
+        // Another process had this number before.
+        ((4, Timestamp(1)), "/c".into()),
+    ]));
+    let born = |time, pid, parent| {
+        Event::TaskNew(TaskNew {
+            at: At {
+                time: Timestamp(time),
+                pid,
+                tid: pid,
+            },
+            parent: (parent, parent),
+            ..TaskNew::default()
+        })
+    };
+    for event in [
+        born(2, 1, 0),
+        born(20, 2, 1),
+        born(30, 3, 2),
+        born(40, 4, 0),
+        born(50, 5, 2),
+    ] {
+        tasks.apply(&event);
+    }
+    let found = tasks.processes.iter();
+    let found: Vec<_> = found.map(|one| (one.cgroup.clone(), one.cgroup_inherited)).collect();
+    let inherited = || (cgroup("/a"), true);
+    assert_eq!(
+        found,
+        [
+            (cgroup("/a"), false),
+            inherited(),
+            (cgroup("/b"), false),
+            (None, false),
+            inherited()
+        ]
+    );
+}

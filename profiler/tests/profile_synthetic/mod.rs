@@ -26,6 +26,8 @@ pub use waits::{cause, request, wait};
 
 /// Milliseconds in ns.
 pub const MS: u64 = 1_000_000;
+/// The id of a container.
+pub const CONTAINER: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 /// The recording's first moment: beyond the precision of a JavaScript number.
 pub const START: u64 = (1 << 60) + 123_456_789;
 
@@ -79,6 +81,8 @@ pub fn process(pid: u32, name: &str, parent: Option<u32>, main: u32) -> Process 
         parent: parent.map(ProcessId),
         main_thread: Some(ThreadId(main)),
         start: at(0),
+        cgroup: Some(format!("/system.slice/{name}.service").into()),
+        cgroup_inherited: parent.is_some(),
         ..rows::process(pid, name)
     }
 }
@@ -153,7 +157,10 @@ pub fn everything() -> Synthetic {
     tables.processes = vec![
         process(100, "demo", None, 0),
         process(200, &evil[0], Some(0), 2),
-        process(200, &evil[1], Some(1), 3),
+        Process {
+            cgroup: Some(format!("/kubepods.slice/cri-containerd-{CONTAINER}.scope").into()),
+            ..process(200, &evil[1], Some(1), 3)
+        },
     ];
     tables.processes[1].end = Some(at(50));
     tables.processes[1].exit_code = Some(9);

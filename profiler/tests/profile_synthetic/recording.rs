@@ -1,9 +1,10 @@
 //! Metadata of the recording as a whole.
 
+use profiler::event::owners::{Container, Pod};
 use profiler::event::{Cost, HookStatus, ProcessCost, ProgramCost, ProgramCosts, RingCost};
 use profiler::fact::{Recording, StackEnds, TruncationReason, Walks};
 
-use super::{MS, at};
+use super::{CONTAINER, MS, at};
 
 pub fn recording() -> Recording {
     Recording {
@@ -68,6 +69,15 @@ pub fn recording() -> Recording {
         folded_requests: Vec::new(),
         cpu_time_seen: 99 * MS,
         merged_threads: Vec::new(),
+        containers: vec![Container {
+            id: CONTAINER.into(),
+            name: Some("web".into()),
+            pod: Some(Pod {
+                namespace: "prod".into(),
+                name: "shop-0".into(),
+                uid: "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0".into(),
+            }),
+        }],
         gecko: None,
         notes: vec!["Kernel names are hidden; run as root.".into()],
     }

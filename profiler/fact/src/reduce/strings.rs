@@ -62,6 +62,14 @@ fn of_tables(tables: &mut Tables, take: &mut dyn FnMut(Kind, &mut String)) {
     }
     let refused = recording.cost.iter_mut().flat_map(|cost| &mut cost.programs_refused);
     refused.for_each(|refused| take(Kind::Text, refused));
+    for container in &mut recording.containers {
+        let pod = container.pod.iter_mut();
+        let of_pod = pod.flat_map(|pod| [&mut pod.namespace, &mut pod.name, &mut pod.uid]);
+        let own = [&mut container.id].into_iter().chain(&mut container.name);
+        of_pod
+            .chain(own)
+            .for_each(|name| take(Kind::Text, name));
+    }
     let ends = [
         &mut recording.stack_ends,
         &mut recording.fault_stack_ends,
@@ -73,6 +81,10 @@ fn of_tables(tables: &mut Tables, take: &mut dyn FnMut(Kind, &mut String)) {
     for process in &mut tables.processes {
         take(Kind::Text, &mut process.name);
         take(Kind::Path, &mut process.path);
+        process
+            .cgroup
+            .iter_mut()
+            .for_each(|cgroup| shared(Kind::Text, cgroup, take));
     }
     tables
         .threads

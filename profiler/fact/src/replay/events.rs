@@ -107,7 +107,11 @@ pub struct Replay<'b, 's> {
 impl<'b, 's> Replay<'b, 's> {
     /// Begins with what is known about the recording.
     pub fn new(mut tables: Tables, walker: Walker<'b>, mut preamble: Preamble, sink: &'s mut dyn FactSink) -> Self {
-        tables.recording.cost = preamble.cost.take();
+        let mut tasks = Tasks::new(tables.recording.start);
+        tasks.know_cgroups(std::mem::take(&mut preamble.cgroups));
+        let recording = &mut tables.recording;
+        recording.cost = preamble.cost.take();
+        recording.containers = std::mem::take(&mut preamble.containers).into_values().collect();
         let (mut files, mut known) = (FileIndex::default(), KnownStacks::default());
         if let Some(resolved) = &mut preamble.resolved {
             files = FileIndex::of(&resolved.tables.files, &resolved.mapped_as);
@@ -119,7 +123,7 @@ impl<'b, 's> Replay<'b, 's> {
             };
         }
         Self {
-            tasks: Tasks::new(tables.recording.start),
+            tasks,
             interner: Interner::of(&tables),
             tables,
             walker,

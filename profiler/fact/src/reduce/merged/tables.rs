@@ -136,8 +136,12 @@ fn process(tables: &Tables, name: &str, members: &[ThreadId], row: ThreadId) -> 
     let mut paths = all().map(|process| &*process.path);
     let path = paths.next().unwrap_or_default();
     let same_path = paths.all(|other| other == path);
+    let mut cgroups = all().map(|process| &process.cgroup);
+    let cgroup = cgroups.next().filter(|first| cgroups.all(|other| other == *first));
     Process {
         path: if same_path { path } else { "" }.to_owned(),
+        cgroup: cgroup.cloned().flatten(),
+        cgroup_inherited: all().any(|process| process.cgroup_inherited),
         existed: all().any(|process| process.existed),
         end: last(all().map(|process| process.end)),
         main_thread: Some(row),

@@ -2,7 +2,7 @@
 
 use super::{Cut, Renumbering, new_number, renumber};
 use crate::reduce::budget::Collected;
-use crate::{ProcessId, Recording, Tables, ThreadId};
+use crate::{ProcessId, Recording, Tables, ThreadId, owner};
 use base::addr::Timestamp;
 
 /// New tables, and the new numbers of processes and threads. Frames, stacks and modules are the old ones.
@@ -37,6 +37,7 @@ pub fn of(whole: &Tables, cut: &Cut) -> (Tables, Renumbering, Renumbering) {
         ..Tables::default()
     };
     add_processes(&mut tables, whole, cut, (&processes, &threads));
+    owner::drop_unused(&mut tables);
     add_threads(&mut tables, whole, cut, (&processes, &threads));
     recording(&mut tables.recording, cut, &threads);
     counters(&mut tables.recording, cut, &processes);
