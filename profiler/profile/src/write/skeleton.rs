@@ -23,8 +23,9 @@ use crate::marker::{mark, schema};
 use crate::shared::categories;
 use crate::units::ms;
 use base::addr::Timestamp;
+use fact::owner::Owners;
 use fact::reduce::budget::Collected;
-use fact::{DeviceId, Process, Tables, ThreadId};
+use fact::{DeviceId, Process, ProcessId, Tables, ThreadId};
 
 /// The small parts of a profile.
 #[derive(Debug)]
@@ -151,18 +152,35 @@ fn new_profile(tables: &Tables, zero: Timestamp) -> Profile {
 }
 
 fn add_processes(profile: &mut Profile, tables: &Tables, zero: Timestamp) -> Vec<ProcessHandle> {
-    let add = |process: &Process| {
-        let handle = profile.add_process(
-            &process_name(tables, process),
-            process.pid,
-            relative(process.start, zero),
-        );
+    let owners = Owners::new(tables);
+    let add = |(id, process): (ProcessId, &Process)| {
+        let name = process_name(tables, process) + &owner_name(&owners, id, process);
+        let handle = profile.add_process(&name, process.pid, relative(process.start, zero));
         if let Some(end) = process.end {
             profile.set_process_end_time(handle, relative(end, zero));
         }
         handle
     };
-    tables.processes.iter().map(add).collect()
+    (0..).map(ProcessId).zip(&tables.processes).map(add).collect()
+}
+
+/// ` [OWNER]`: the container, or the unit unless its name is the program's; nothing if all processes are in one unit.
+fn owner_name(owners: &Owners, id: ProcessId, process: &Process) -> String {
+    let Some(owner) = owners.of(id) else {
+        return String::new();
+    };
+    let is_shown = match (&owner.container_id, &owner.pod_uid, &owner.unit) {
+        (None, None, None) => false,
+        (None, None, Some(unit)) => {
+            owners.list.len() > 1 && unit.strip_suffix(".service").unwrap_or(unit) != process.name
+        }
+        _ => true,
+    };
+    if is_shown {
+        format!(" [{}]", owner.label())
+    } else {
+        String::new()
+    }
 }
 
 /// The program name, and the main thread's name if it differs: the processes of a browser differ

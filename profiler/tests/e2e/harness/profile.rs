@@ -242,7 +242,7 @@ impl<'a> Tables<'a> {
         let t = self.thread;
         Thread {
             name: t["name"].as_str().unwrap().to_owned(),
-            process: t["processName"].as_str().unwrap_or_default().to_owned(),
+            process: program(t["processName"].as_str().unwrap_or_default()).to_owned(),
             pid: id_text(&t["pid"]),
             tid: id_text(&t["tid"]),
             is_main: t["isMainThread"].as_bool().unwrap(),
@@ -361,6 +361,11 @@ impl<'a> Tables<'a> {
             })
             .collect()
     }
+}
+
+/// A process's name without what it belongs to: ` [UNIT]`.
+fn program(name: &str) -> &str {
+    name.split(" [").next().unwrap_or(name)
 }
 
 fn id_text(id: &Value) -> String {
