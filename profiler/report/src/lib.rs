@@ -27,6 +27,7 @@ pub mod lifetime;
 pub mod lookup;
 pub mod metrics;
 pub mod order;
+pub(crate) mod owner;
 pub mod path;
 pub mod preload;
 pub mod privacy;

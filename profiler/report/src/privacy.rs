@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::text::fit;
+use fact::owner::{Owner, Owners};
 use fact::reduce::budget::Collected;
 use fact::reduce::sanitize::Person;
 use fact::reduce::strings::{self, Kind};
@@ -51,6 +52,15 @@ pub fn disclosures(tables: &mut Tables, collected: &mut Collected, person: &Pers
         tables.threads.len(),
         tables.names.len()
     ));
+    let owners = Owners::new(tables);
+    if !owners.is_empty() {
+        let labels: BTreeSet<String> = owners.list.iter().map(Owner::label).collect();
+        lines.push(format!(
+            "cgroups (units, containers, pods): {}, e.g. {}",
+            owners.list.len(),
+            examples(&labels)
+        ));
+    }
     let marks = || collected.threads.iter().flat_map(|thread| &thread.marks);
     let is_image = |mark: &&Mark| matches!(&mark.kind, MarkKind::Gecko(mark) if mark.image.is_some());
     let images = marks().filter(is_image).count();

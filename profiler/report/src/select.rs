@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use super::functions::{FunctionId, Functions};
+use super::owner::cgroup_fits;
 use base::addr::Timestamp;
 use fact::fault::FaultClass;
+use fact::owner::Owners;
 use fact::request::Operation;
-use fact::{MappedFile, StackId, Tables, Thread, ThreadId, WaitReason};
+use fact::{MappedFile, ProcessId, StackId, Tables, Thread, ThreadId, WaitReason};
 
 /// The user's filter options, of which each report uses those that its events have. An event must match one value of each
 /// condition that is set; an empty list selects everything.
@@ -18,6 +20,8 @@ pub struct Selection {
     pub processes: Vec<String>,
     /// IDs, names or patterns of threads.
     pub threads: Vec<String>,
+    /// Paths of cgroups, or names or patterns of what they belong to.
+    pub cgroups: Vec<String>,
     /// Names or patterns of the functions that events are attributed to.
     pub functions: Vec<String>,
     /// Names or patterns of functions anywhere in the stack.
@@ -59,11 +63,14 @@ impl EventFilter {
     pub(crate) fn new(names: Names<'_>, selection: &Selection) -> Result<Self, SelectError> {
         let processes = names.processes(&selection.processes)?;
         let threads = names.threads(&selection.threads)?;
-        let both = |(index, thread): (usize, &Thread)| {
-            takes(processes.as_deref(), Some(thread.process.index())) && takes(threads.as_deref(), Some(index))
+        let cgroups = names.cgroups(&selection.cgroups)?;
+        let all = |(index, thread): (usize, &Thread)| {
+            takes(processes.as_deref(), Some(thread.process.index()))
+                && takes(cgroups.as_deref(), Some(thread.process.index()))
+                && takes(threads.as_deref(), Some(index))
         };
-        let threads = (processes.is_some() || threads.is_some())
-            .then(|| names.tables.threads.iter().enumerate().map(both).collect());
+        let threads = (processes.is_some() || threads.is_some() || cgroups.is_some())
+            .then(|| names.tables.threads.iter().enumerate().map(all).collect());
         Self::of_threads(names, selection, threads)
     }
 
@@ -165,6 +172,22 @@ impl Names<'_> {
             ("thread", "thread"),
             |thread, pattern| id_or_name(thread.tid, &thread.name, pattern),
         )
+    }
+
+    /// Resolves cgroups, to the processes in them.
+    pub fn cgroups(self, patterns: &[String]) -> Result<Wanted, SelectError> {
+        if patterns.is_empty() {
+            return Ok(None);
+        }
+        let owners = Owners::new(self.tables);
+        let wanted = fits(self.words, patterns, &owners.list, ("cgroup", "cgroup"), cgroup_fits)?;
+        let processes = (0..).map(ProcessId).take(self.tables.processes.len());
+        let is_wanted = |id| {
+            owners
+                .place(id)
+                .is_some_and(|place| takes(wanted.as_deref(), Some(place)))
+        };
+        Ok(Some(processes.map(is_wanted).collect()))
     }
 
     /// Resolves patterns of functions.

@@ -2,6 +2,7 @@
 //! program can read, despite hostile names.
 #![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
+mod cgroups;
 mod explorer;
 mod notes;
 mod phases;

@@ -63,13 +63,13 @@ fn the_columns_are_fixed() {
         lines.next().unwrap(),
         "time_ns,pid,tid,file,offset,section,symbol,class,access,major,waited,latency_ns,address,function,process,thread,\
          in_kernel,failed,lock_ns,disk_ns,other_read_ns,reclaim_ns,blocked_ns,preempted_ns,retries,pages_around,pages_read,device,\
-         inode,build_id,stack_complete,phase,represents,represented_ns"
+         inode,build_id,stack_complete,phase,represents,represented_ns,cgroup,cgroup_inherited,unit,container,container_id,pod"
     );
     // Fault 0 is on page 0 of the library, before its first section.
     assert_eq!(
         lines.next().unwrap(),
         "0,100,100,/usr/lib/libdemo.so,0,,,file-read,read,true,false,0,0x7f0000000000,inlined,demo,demo,false,,0,0,0,,0,0,0,15,0,8:1,\
-         7,abcd,true,main,1,0"
+         7,abcd,true,main,1,0,,,,,,"
     );
     // Fault 16 is in .data, below a symbol; fault 11 waited; fault 49 has no latency and no file.
     let row = |i: usize| csv.lines().nth(i + 1).unwrap();

@@ -4,6 +4,7 @@ use super::phase::Phase;
 use super::view::{View, path_of};
 use crate::export::{Cell, columns, ns};
 use crate::lookup::Lookup as _;
+use crate::owner::OwnerCells;
 use base::event::FileId;
 use base::hex::hex;
 use fact::fault::{Access, Failure, Mapped};
@@ -18,6 +19,7 @@ struct FaultRow<'r> {
     file: Option<&'r (String, Option<String>)>,
     id: Option<FileId>,
     is_complete: Option<bool>,
+    owner: OwnerCells<'r>,
 }
 
 columns! {
@@ -56,6 +58,12 @@ columns! {
     "phase": Text = row.view.phase(row.fault).map(Phase::name);
     "represents": Number = row.fault.count();
     "represented_ns": Number = ns(row.fault.total_time());
+    "cgroup": Text = row.owner.cgroup();
+    "cgroup_inherited": Flag = row.owner.is_inherited();
+    "unit": Text = row.owner.unit();
+    "container": Text = row.owner.container();
+    "container_id": Text = row.owner.container_id();
+    "pod": Text = row.owner.pod();
 }
 
 /// Converts faults to rows.
@@ -103,6 +111,7 @@ impl<'v, 'a> Exporter<'v, 'a> {
             file: place.and_then(|place| self.files.get(place.file.index())),
             id: place.and_then(|place| view.file(place)).map(|file| file.id),
             is_complete,
+            owner: OwnerCells::new(view.tables, &view.owners, Some(fault.thread)),
         })
     }
 }

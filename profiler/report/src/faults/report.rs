@@ -17,6 +17,7 @@ use crate::grid::{
     GroupName, GroupRow, GroupTable, GroupTables, Grouping, Groupings, Measure as _, by, by_parts, ranked,
 };
 use crate::lookup::{Lookup as _, process_name, thread_name};
+use crate::owner::{by_cgroup, cgroup_name};
 use base::hex::hex;
 use fact::fault::MappedFileId;
 use fact::{FaultFact, Recording, StackId, upwards};
@@ -139,6 +140,15 @@ fn groupings<'v, 'a>(view: &'v View<'a>) -> Groupings<'v, FaultFact, FaultTally>
             ("by_process", "by process"),
             |fault: &FaultFact| tables.thread(fault.thread).map(|thread| thread.process),
             |id| process_name(tables, id),
+        ),
+        by(
+            by_cgroup(&view.owners),
+            |fault: &FaultFact| {
+                tables
+                    .thread(fault.thread)
+                    .and_then(|thread| view.owners.place(thread.process))
+            },
+            |place| cgroup_name(&view.owners, place),
         ),
         by(
             ("by_thread", "by thread"),

@@ -9,6 +9,7 @@ use crate::functions::{FunctionId, Functions};
 use crate::lookup::Lookup as _;
 use crate::sorted::Ordered;
 use fact::fault::{FilePlace, MappedFile};
+use fact::owner::Owners;
 use fact::reduce::finding_inputs::FindingInputs;
 use fact::reduce::packed::PackedFault;
 use fact::reduce::pages::Pages;
@@ -21,6 +22,8 @@ pub struct View<'a> {
     pub tables: &'a Tables,
     /// The functions of their stacks.
     pub functions: Arc<Functions>,
+    /// What the processes belong to.
+    pub owners: Owners,
     /// The phases of the processes.
     pub phases: Phases,
     facts: &'a Facts,
@@ -40,6 +43,7 @@ impl<'a> View<'a> {
         Self {
             tables,
             functions: Arc::clone(functions),
+            owners: Owners::new(tables),
             phases,
             facts,
             order,

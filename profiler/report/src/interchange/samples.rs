@@ -9,8 +9,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use crate::export::{Cell, columns};
 use crate::functions::{Function, Functions, outermost_first};
 use crate::lookup::Lookup as _;
+use crate::owner::OwnerCells;
 use crate::sorted::{Row, Scratch, Sorted};
 use base::addr::{Timestamp, ns};
+use fact::owner::Owners;
 use fact::{EventKind, FactSink, Mark, Process, SampleFact, StackId, Tables, Thread, ThreadId, upwards};
 
 /// Marks a sample without a stack.
@@ -106,6 +108,7 @@ impl Facts {
 pub struct Exporter<'a> {
     tables: &'a Tables,
     functions: Functions,
+    owners: Owners,
 }
 
 impl<'a> Exporter<'a> {
@@ -114,6 +117,7 @@ impl<'a> Exporter<'a> {
         Self {
             tables,
             functions: Functions::new(tables),
+            owners: Owners::new(tables),
         }
     }
 
@@ -127,6 +131,7 @@ impl<'a> Exporter<'a> {
             thread: tables.thread(sample.thread),
             process: tables.process(sample.thread),
             function: function.and_then(|id| self.functions.get(id)),
+            owner: OwnerCells::new(tables, &self.owners, Some(sample.thread)),
         })
     }
 }
@@ -138,6 +143,7 @@ struct SampleRow<'r> {
     thread: Option<&'r Thread>,
     process: Option<&'r Process>,
     function: Option<&'r Function>,
+    owner: OwnerCells<'r>,
 }
 
 columns! {
@@ -155,6 +161,12 @@ columns! {
     "process": Text = row.process.map(|process| process.name.as_str());
     "thread": Text = row.thread.map(|thread| thread.name.as_str());
     "stack_complete": Flag = row.tables.is_complete(row.sample.stack);
+    "cgroup": Text = row.owner.cgroup();
+    "cgroup_inherited": Flag = row.owner.is_inherited();
+    "unit": Text = row.owner.unit();
+    "container": Text = row.owner.container();
+    "container_id": Text = row.owner.container_id();
+    "pod": Text = row.owner.pod();
 }
 
 impl<'r> SampleRow<'r> {

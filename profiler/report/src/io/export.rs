@@ -5,6 +5,7 @@ use super::rows::{Asked, Part};
 use super::view::View;
 use crate::export::{Cell, columns};
 use crate::lookup::Lookup as _;
+use crate::owner::OwnerCells;
 use fact::request::BlockDevice;
 use fact::{MappedFile, Process, RequestFact, Thread};
 
@@ -21,6 +22,7 @@ struct IoRow<'q, 'r> {
     process: Option<&'r Process>,
     /// The name of a submitter that is not recorded.
     name: Option<&'r str>,
+    owner: OwnerCells<'r>,
 }
 
 columns! {
@@ -59,6 +61,12 @@ columns! {
     "file_device": Text = row.file.map(|file| format!("{}:{}", file.id.major, file.id.minor));
     "inode": Id = row.file.map(|file| file.id.inode);
     "stack_complete": Flag = row.view.tables.is_complete(row.part.and_then(|part| part.stack));
+    "cgroup": Text = row.owner.cgroup();
+    "cgroup_inherited": Flag = row.owner.is_inherited();
+    "unit": Text = row.owner.unit();
+    "container": Text = row.owner.container();
+    "container_id": Text = row.owner.container_id();
+    "pod": Text = row.owner.pod();
 }
 
 /// The cells of a request, in the order of [`COLUMNS`].
@@ -79,6 +87,7 @@ pub fn row<'r>(view: &'r View<'_>, asked: &Asked) -> [Cell<'r>; COLUMNS.len()] {
         name: part
             .and_then(|part| view.facts.names.get(part.name as usize))
             .map(String::as_str),
+        owner: OwnerCells::new(tables, &view.owners, thread),
     })
 }
 

@@ -14,6 +14,7 @@ use super::view::{Place, View, no_file};
 use crate::export::ns;
 use crate::grid::{GroupName, GroupTables, Groupings, by};
 use crate::lookup::Lookup as _;
+use crate::owner::{by_cgroup, cgroup_name};
 use fact::request::{BioSource, Operation, RequestCoverage};
 use fact::{MappedFileId, ProcessId, Recording};
 
@@ -34,7 +35,7 @@ pub struct IoReport {
     pub waited_ns: u64,
     /// Rows by device, including stacked ones; devices without requests are left out.
     pub by_device: Vec<DeviceRow>,
-    /// The tables `by_file`, `by_function` and `by_process`.
+    /// The tables `by_file`, `by_function`, `by_process` and `by_cgroup`.
     #[serde(flatten)]
     pub tables: GroupTables<IoTally>,
     /// Pages read for faults and never touched, in the whole recording.
@@ -94,6 +95,14 @@ fn groupings<'v>(view: &'v View<'_>) -> Groupings<'v, IoKeys, IoTally> {
             ("by_process", "by process"),
             |keys: &IoKeys| keys.process,
             |key| process(view, key),
+        ),
+        by(
+            by_cgroup(&view.owners),
+            |keys: &IoKeys| match keys.process {
+                ProcessKey::Process(id) => view.owners.place(id),
+                ProcessKey::Other(_) | ProcessKey::Unseen => None,
+            },
+            |place| cgroup_name(&view.owners, place),
         ),
     ])
 }

@@ -45,7 +45,8 @@ impl Selector {
             tables,
             functions: &view.functions,
         };
-        let (threads, others) = submitters(view, selection)?;
+        let cgroups = names.cgroups(&selection.cgroups)?;
+        let (threads, others) = submitters(view, selection, cgroups)?;
         Ok(Self {
             counts: counts(view, devices.as_deref()),
             devices,
@@ -103,7 +104,7 @@ impl Selector {
 }
 
 /// Resolves the selected threads, and the selected names of unrecorded submitters.
-fn submitters(view: &View<'_>, selection: &Selection) -> Result<(Wanted, Wanted), SelectError> {
+fn submitters(view: &View<'_>, selection: &Selection, cgroups: Wanted) -> Result<(Wanted, Wanted), SelectError> {
     let tables = view.tables;
     let names = &view.facts.names;
     let recorded = tables
@@ -124,11 +125,14 @@ fn submitters(view: &View<'_>, selection: &Selection) -> Result<(Wanted, Wanted)
     let others = names.iter().map(|name| (None, name.as_str()));
     let all: Vec<(Option<u32>, &str)> = recorded.chain(others).collect();
     let threads = fits(WORDS, &selection.threads, &all, ("thread", "thread"), fits_process)?;
-    if processes.is_none() && threads.is_none() {
+    if processes.is_none() && threads.is_none() && cgroups.is_none() {
         return Ok((None, None));
     }
+    // Nothing is known of the cgroups of those that are not recorded: their indices are beyond the known ones.
     let both = |process: usize, thread: usize| {
-        takes(processes.as_deref(), Some(process)) && takes(threads.as_deref(), Some(thread))
+        takes(processes.as_deref(), Some(process))
+            && takes(cgroups.as_deref(), Some(process))
+            && takes(threads.as_deref(), Some(thread))
     };
     let of = |(index, thread): (usize, &Thread)| both(thread.process.index(), index);
     let recorded = tables.threads.iter().enumerate().map(of).collect();

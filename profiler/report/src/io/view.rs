@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use super::rows::{Asked, Facts, Ordered, Part};
 use crate::faults::view::path_of;
 use crate::functions::{FunctionId, Functions};
+use fact::owner::Owners;
 use fact::request::BioSource;
 use fact::{MappedFileId, Tables};
 
@@ -32,6 +33,8 @@ pub struct View<'a> {
     pub facts: &'a Facts,
     /// Functions of the stacks.
     pub functions: Arc<Functions>,
+    /// What the processes belong to.
+    pub owners: Owners,
     /// By name index of unrecorded submitters: the index that represents them. All kworkers share one.
     others: Vec<u32>,
     order: Ordered<'a>,
@@ -54,6 +57,7 @@ impl<'a> View<'a> {
             tables,
             facts,
             functions: Arc::clone(functions),
+            owners: Owners::new(tables),
             others,
             order: facts.ordered(),
         }

@@ -6,6 +6,7 @@ use super::view::View;
 use crate::export::{Cell, columns};
 use crate::functions::outermost_first;
 use crate::lookup::Lookup as _;
+use crate::owner::OwnerCells;
 use fact::wait::{WaitCall, WakerFact};
 use fact::{EffectKind, MappedFile, MappedFileId, Process, StackId, Thread, WaitFact};
 
@@ -21,6 +22,7 @@ struct WaitRow<'r> {
     /// The cause, if it is a request.
     request: Option<DueRequest>,
     paths: &'r [String],
+    owner: OwnerCells<'r>,
 }
 
 columns! {
@@ -57,6 +59,12 @@ columns! {
     "cause_offset": Number = row.request.and_then(|request| request.offset);
     "cause_tid": Number = row.cause_tid();
     "stack_complete": Flag = row.view.tables.is_complete(row.wait.stack);
+    "cgroup": Text = row.owner.cgroup();
+    "cgroup_inherited": Flag = row.owner.is_inherited();
+    "unit": Text = row.owner.unit();
+    "container": Text = row.owner.container();
+    "container_id": Text = row.owner.container_id();
+    "pod": Text = row.owner.pod();
 }
 
 impl<'r> WaitRow<'r> {
@@ -126,6 +134,7 @@ impl<'v, 'a> Exporter<'v, 'a> {
             },
             due,
             paths: &self.paths,
+            owner: OwnerCells::new(tables, &self.view.owners, Some(wait.thread)),
         })
     }
 }

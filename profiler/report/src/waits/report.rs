@@ -16,6 +16,7 @@ use crate::grid::{
 use crate::histogram::Histogram;
 use crate::lifetime::LifetimeCheck;
 use crate::lookup::{Lookup as _, process_name, thread_name};
+use crate::owner::{by_cgroup, cgroup_name};
 use fact::About;
 use fact::wait::{Coverage, WakerFact};
 use fact::{Recording, StackId, ThreadId, WaitFact, WaitReason};
@@ -137,6 +138,15 @@ fn groupings<'v>(view: &'v View<'_>) -> Groupings<'v, WaitFact, WaitTally> {
             ("by_process", "by process"),
             |wait: &WaitFact| tables.thread(wait.thread).map(|thread| thread.process),
             |id| process_name(tables, id),
+        ),
+        by(
+            by_cgroup(&view.owners),
+            |wait: &WaitFact| {
+                tables
+                    .thread(wait.thread)
+                    .and_then(|thread| view.owners.place(thread.process))
+            },
+            |place| cgroup_name(&view.owners, place),
         ),
         by(
             ("by_thread", "by thread"),

@@ -10,6 +10,7 @@ use crate::functions::{FunctionId, Functions};
 use crate::lifetime::{LifetimeCheck, Lifetimes};
 use crate::sorted::Ordered;
 use fact::About;
+use fact::owner::Owners;
 use fact::reasons::refined;
 use fact::{Location, ModuleKind, StackId, Tables, WaitFact, WaitReason, upwards};
 
@@ -35,6 +36,8 @@ pub struct View<'a> {
     pub tables: &'a Tables,
     /// Functions of the stacks.
     pub functions: Arc<Functions>,
+    /// What the processes belong to.
+    pub owners: Owners,
     facts: &'a Facts,
     order: Ordered<'a, PackedWait>,
     causes: Ordered<'a, CauseRow>,
@@ -65,6 +68,7 @@ impl<'a> View<'a> {
         Self {
             tables,
             functions: Arc::clone(functions),
+            owners: Owners::new(tables),
             facts,
             order: facts.rows.ordered(),
             causes: facts.causes(),

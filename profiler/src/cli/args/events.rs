@@ -21,6 +21,12 @@ pub struct EventFilters {
     pub(crate) processes: Vec<String>,
     #[arg(long = "thread", value_name = "TID|NAME")]
     pub(crate) threads: Vec<String>,
+    #[arg(
+        long = "cgroup",
+        value_name = "PATH|NAME",
+        help = "Only processes in this cgroup or one below it (path, or name of a unit, container or pod)"
+    )]
+    pub(crate) cgroups: Vec<String>,
     #[arg(long = "function", value_name = "NAME")]
     pub(crate) functions: Vec<String>,
     #[arg(long, value_name = "NAME")]
@@ -57,6 +63,7 @@ impl EventFilters {
             files: self.files.clone(),
             processes: self.processes.clone(),
             threads: self.threads.clone(),
+            cgroups: self.cgroups.clone(),
             functions: self.functions.clone(),
             under: self.under.clone(),
             from,

@@ -12,6 +12,7 @@ const ORDER: &HelpOrder = &[
     ("files", "Only pages of this file (base name or path)"),
     ("processes", "Only this process (id or name)"),
     ("threads", "Only this thread (id or name)"),
+    ("cgroups", ""),
     ("classes", ""),
     (
         "functions",

@@ -16,6 +16,7 @@ const ORDER: &HelpOrder = &[
         "Only requests by this process (id or name, or the name of a kernel thread)",
     ),
     ("threads", "Only requests by this thread (id or name)"),
+    ("cgroups", ""),
     (
         "functions",
         "Only requests by this function itself, as in the column `function`",

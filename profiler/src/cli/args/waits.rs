@@ -11,6 +11,7 @@ use crate::fact::WaitReason;
 const ORDER: &HelpOrder = &[
     ("processes", "Only this process (id or name)"),
     ("threads", "Only this thread (id or name)"),
+    ("cgroups", ""),
     ("reasons", ""),
     ("files", "Only waits in system calls on this file (base name or path)"),
     (
