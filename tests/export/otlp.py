@@ -13,7 +13,7 @@ profiles = profiles_pb2.ProfilesData.FromString(data)
 # A collector's request message has the same fields.
 request = profiles_service_pb2.ExportProfilesServiceRequest.FromString(data)
 problems = []
-if request.dictionary != profiles.dictionary or len(request.resource_profiles) != 1:
+if request.dictionary != profiles.dictionary or not request.resource_profiles:
     problems.append("not a request")
 tables = profiles.dictionary
 strings = tables.string_table
@@ -43,9 +43,9 @@ def value(attribute):
 
 
 attributes = collections.Counter()
-types = []
-scope = profiles.resource_profiles[0].scope_profiles[0]
-for profile in scope.profiles:
+totals = collections.Counter()
+scopes = [scope for each in profiles.resource_profiles for scope in each.scope_profiles]
+for profile in [profile for scope in scopes for profile in scope.profiles]:
     total = 0
     for sample in profile.samples:
         if len(sample.values) != 1 or not 0 < sample.stack_index < len(tables.stack_table):
@@ -56,7 +56,7 @@ for profile in scope.profiles:
             problems.append("a key twice")
         attributes.update(keys)
     kind = profile.sample_type
-    types.append([strings[kind.type_strindex], strings[kind.unit_strindex], str(total)])
+    totals[strings[kind.type_strindex], strings[kind.unit_strindex]] += total
     if profile.time_unix_nano != 1700000000000000000 or profile.duration_nano != 100000000:
         problems.append("the time")
 for stack in tables.stack_table[1:]:
@@ -80,12 +80,16 @@ for location in tables.location_table[1:]:
             "build_id": value(build_id[0]),
             "lines": lines,
         })
-resource = {each.key: value(each) for each in profiles.resource_profiles[0].resource.attributes}
+resources = []
+for each in profiles.resource_profiles:
+    resources.append({attribute.key: value(attribute) for attribute in each.resource.attributes})
+    if len(resources[-1]) != len(each.resource.attributes):
+        problems.append("a resource's key twice")
 print(json.dumps({
-    "types": types,
+    "types": [[*kind, str(total)] for kind, total in totals.items()],
     "attributes": attributes,
     "inlined": inlined,
-    "resource": resource,
-    "scope": scope.scope.name,
+    "resources": resources,
+    "scopes": sorted({scope.scope.name for scope in scopes}),
     "problems": problems,
 }))

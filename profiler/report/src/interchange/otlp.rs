@@ -1,5 +1,7 @@
-//! Writes sums as OTLP profiles (`v1development`): a profile per measure, and one dictionary for all. The bytes are also a valid OTLP/HTTP
+//! Writes sums as OTLP profiles (`v1development`): a resource per cgroup, in it a profile per measure, and one dictionary for all. The bytes are also a valid OTLP/HTTP
 //! request.
+
+mod resources;
 
 use std::hash::Hash;
 use std::io::{self, Write};
@@ -8,13 +10,14 @@ use prost::Message as _;
 use rustc_hash::FxHashMap;
 
 use super::otlp_message::{
-    Any, AnyValue, Attribute, Dictionary, Function, KeyValue, Line, Link, Location, Mapping, Profile, ProfilesData,
-    Resource, ResourceProfiles, Sample, Scope, ScopeProfiles, Stack, ValueType,
+    Any, AnyValue, Attribute, Dictionary, Function, Line, Link, Location, Mapping, Profile, ProfilesData,
+    ResourceProfiles, Sample, Scope, ScopeProfiles, Stack, ValueType,
 };
 use super::places::{self, Label, Places, Spot, Value};
 use super::pprof::{Strings, signed};
 use super::sums::{Key, Sum, Sums, Table, Weight};
 use base::addr::ns;
+use fact::owner::Owners;
 use fact::{ModuleId, Recording, StackId, Tables};
 
 /// Writes the sums of a recording.
@@ -24,21 +27,25 @@ use fact::{ModuleId, Recording, StackId, Tables};
 pub fn write(out: &mut dyn Write, tables: &Tables, sums: &mut Sums) -> io::Result<()> {
     let finished = sums.finish(tables);
     let mut making = Making::new(tables);
-    let mut profiles = Vec::new();
-    for table in sums.tables() {
-        let of_table: Vec<(Key, Sum)> = finished
-            .iter()
-            .filter(|(key, _)| key.what.table() == *table)
-            .copied()
-            .collect();
-        for measure in table.measures() {
-            profiles.push(making.profile(sums, *table, *measure, &of_table));
+    let (recording, owners) = (&tables.recording, Owners::new(tables));
+    let mut resource_profiles = Vec::new();
+    for (owner, of_owner) in resources::split(tables, &owners, sums, finished) {
+        let mut profiles = Vec::new();
+        for table in sums.tables() {
+            let of_table: Vec<(Key, Sum)> = of_owner
+                .iter()
+                .filter(|(key, _)| key.what.table() == *table)
+                .copied()
+                .collect();
+            if of_table.is_empty() && owner.is_some() {
+                continue;
+            }
+            for measure in table.measures() {
+                profiles.push(making.profile(sums, *table, *measure, &of_table));
+            }
         }
-    }
-    let recording = &tables.recording;
-    let data = ProfilesData {
-        resource_profiles: vec![ResourceProfiles {
-            resource: Some(resource(recording)),
+        resource_profiles.push(ResourceProfiles {
+            resource: Some(resources::resource(recording, owner)),
             scope_profiles: vec![ScopeProfiles {
                 scope: Some(Scope {
                     name: "ngmi".to_owned(),
@@ -46,7 +53,10 @@ pub fn write(out: &mut dyn Write, tables: &Tables, sums: &mut Sums) -> io::Resul
                 }),
                 profiles,
             }],
-        }],
+        });
+    }
+    let data = ProfilesData {
+        resource_profiles,
         dictionary: Some(making.dictionary()),
     };
     out.write_all(&data.encode_to_vec())?;
@@ -73,41 +83,6 @@ impl Label {
 /// Appends a part of a message: concatenated parts form one message.
 fn push(to: &mut Vec<u8>, part: &Profile) {
     part.encode_raw(to);
-}
-
-fn text(text: &str) -> AnyValue {
-    AnyValue {
-        value: Some(Any::Text(text.to_owned())),
-    }
-}
-
-fn resource(recording: &Recording) -> Resource {
-    let command = recording.command.first().map(String::as_str);
-    let service = command
-        .and_then(|command| command.rsplit('/').next())
-        .unwrap_or("system");
-    let attributes = [
-        ("service.name", service),
-        ("os.type", "linux"),
-        ("os.version", &recording.kernel),
-        ("host.arch", arch(&recording.arch)),
-    ];
-    let attribute = |(key, value): (&str, &str)| KeyValue {
-        key: key.to_owned(),
-        value: Some(text(&places::harmless(value))),
-    };
-    Resource {
-        attributes: attributes.into_iter().map(attribute).collect(),
-    }
-}
-
-/// Converts the kernel's name of an architecture to the name in the semantic conventions.
-fn arch(machine: &str) -> &str {
-    match machine {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
 }
 
 /// The indices of a dictionary table's entries.

@@ -111,6 +111,8 @@ pub struct Name {
     pub process: Option<Arc<str>>,
     /// Name of the thread.
     pub thread: String,
+    /// Cgroup of the process, if known.
+    pub cgroup: Option<Arc<str>>,
 }
 
 /// Sums the facts of the requested tables. Memory grows with the number of distinct keys, up to a limit ([`room`]).
@@ -273,7 +275,11 @@ impl Sums {
                     Some(("kworker", _)) => "kworker".to_owned(),
                     _ => bio.name.clone(),
                 };
-                self.named(Name { process: None, thread })
+                self.named(Name {
+                    process: None,
+                    thread,
+                    cgroup: None,
+                })
             }
         }
     }

@@ -45,6 +45,7 @@ impl Sums {
         self.named(Name {
             process: process.map(|process| process.name.as_str().into()),
             thread: thread.name.clone(),
+            cgroup: process.and_then(|process| process.cgroup.clone()),
         })
     }
 

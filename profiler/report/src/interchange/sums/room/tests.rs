@@ -98,6 +98,7 @@ fn threads_of_ended_processes_merge_before_truncation() {
     let expected = Name {
         process: Some("browser".into()),
         thread: String::new(),
+        cgroup: None,
     };
     assert_eq!(named, [&expected]);
     assert_eq!(sums.left_out().len(), 1);
