@@ -9,7 +9,7 @@ mod io;
 mod peaks;
 mod profile_synthetic;
 
-use profile_synthetic::{everything, hostile};
+use profile_synthetic::{CONTAINER, everything, hostile};
 use profiler::fact::ThreadId;
 use profiler::fact::reduce::budget::{Budget, Collected};
 use profiler::profile::WriteError;
@@ -132,10 +132,38 @@ fn a_process_is_named_by_program_and_main_thread() {
     facts.tables.threads[0].name = "firefox-esr-ver".into();
     facts.tables.processes[1].name = "firefox-esr".into();
     facts.tables.threads[2].name = "Isolated Web Co".into();
+    for process in &mut facts.tables.processes {
+        process.cgroup = None;
+    }
     let profile = serde_json::from_slice(&facts.json()).unwrap();
     assert_eq!(thread(&profile, 0)["processName"], "firefox-esr-very-long");
     assert_eq!(thread(&profile, 2)["processName"], "firefox-esr (Isolated Web Co)");
     assert_eq!(thread(&profile, 1)["processName"], "firefox-esr-very-long");
+}
+
+#[test]
+fn the_name_of_a_process_ends_with_what_it_belongs_to() {
+    let names = |cgroups: [&str; 3]| {
+        let mut facts = everything();
+        let name = |(at, name): (usize, &str)| facts.tables.processes[at].name = name.into();
+        ["nginx", "worker", "app"].into_iter().enumerate().for_each(name);
+        for (process, cgroup) in facts.tables.processes.iter_mut().zip(cgroups) {
+            process.cgroup = Some(cgroup.replace("ID", CONTAINER).into());
+        }
+        for thread in &mut facts.tables.threads {
+            thread.name = String::new();
+        }
+        let profile = serde_json::from_slice(&facts.json()).unwrap();
+        [0, 2, 3].map(|row| thread(&profile, row)["processName"].as_str().unwrap().to_owned())
+    };
+    let nginx = "/system.slice/nginx.service";
+    assert_eq!(
+        names([nginx, "/system.slice/nginx.service/jobs", "/docker/ID"]),
+        ["nginx", "worker [nginx.service/jobs]", "app [prod/shop-0/web]"]
+    );
+    // One unit, or no unit, is not worth a word.
+    assert_eq!(names([nginx, nginx, nginx]), ["nginx", "worker", "app"]);
+    assert_eq!(names(["/", "/a", "/b"]), ["nginx", "worker", "app"]);
 }
 
 #[test]

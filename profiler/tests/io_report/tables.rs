@@ -261,12 +261,12 @@ fn rows_show_the_largest_part_and_blocked_time() {
     assert_eq!(
         lines[3],
         "10000,200,201,vda,100,read,12288,,,20000,100000,,child,worker,130000,77000,direct,true,,true,false,false,false,false,3,0,,2,whole,\
-         false,false,,,true"
+         false,false,,,true,,,,,,"
     );
     assert_eq!(
         lines[4],
         "50000,9,9,vda,8,write,2048,\"/data/out, \"\"1\"\".bin\",4608,20000,100000,[kworker],kworker/u4:51,kworker/u4:51,170000,,cache,false,,\
-         false,false,false,false,false,1,0,,2,whole,false,false,254:1,8,"
+         false,false,false,false,false,1,0,,2,whole,false,false,254:1,8,,,,,,,"
     );
     assert_eq!(report(&made, &Selection::default()).waited_ns, 77_000);
 }

@@ -66,9 +66,7 @@ fn of_tables(tables: &mut Tables, take: &mut dyn FnMut(Kind, &mut String)) {
         let pod = container.pod.iter_mut();
         let of_pod = pod.flat_map(|pod| [&mut pod.namespace, &mut pod.name, &mut pod.uid]);
         let own = [&mut container.id].into_iter().chain(&mut container.name);
-        of_pod
-            .chain(own)
-            .for_each(|name| take(Kind::Text, name));
+        of_pod.chain(own).for_each(|name| take(Kind::Text, name));
     }
     let ends = [
         &mut recording.stack_ends,
