@@ -109,13 +109,23 @@ impl EventFilter {
 
 /// A pattern matches nothing in the recording.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no {what} with {of} matches `{pattern}`; `ngmi {subcommand} FILE` without --{option} lists them")]
+#[error("no {what} with {of} matches `{pattern}`; {remedy}")]
 pub struct SelectError {
     what: &'static str,
     of: &'static str,
-    subcommand: &'static str,
-    option: &'static str,
     pattern: String,
+    remedy: String,
+}
+
+impl SelectError {
+    /// With another remedy if the recording has no cgroups at all.
+    fn without_any(self, has_none: bool) -> Self {
+        let remedy = "this recording holds no cgroups: it was made by an older ngmi, or without cgroups of version 2";
+        Self {
+            remedy: if has_none { remedy.to_owned() } else { self.remedy },
+            ..self
+        }
+    }
 }
 
 /// Words of a report for error messages.
@@ -180,7 +190,8 @@ impl Names<'_> {
             return Ok(None);
         }
         let owners = Owners::new(self.tables);
-        let wanted = fits(self.words, patterns, &owners.list, ("cgroup", "cgroup"), cgroup_fits)?;
+        let wanted = fits(self.words, patterns, &owners.list, ("cgroup", "cgroup"), cgroup_fits);
+        let wanted = wanted.map_err(|error| error.without_any(owners.is_empty()))?;
         let processes = (0..).map(ProcessId).take(self.tables.processes.len());
         let is_wanted = |id| {
             owners
@@ -272,9 +283,8 @@ pub fn fits<T>(
             return Err(SelectError {
                 what,
                 of: words.of,
-                subcommand: words.subcommand,
-                option,
                 pattern: super::text::fit(pattern, 200),
+                remedy: format!("`ngmi {} FILE` without --{option} lists them", words.subcommand),
             });
         }
     }

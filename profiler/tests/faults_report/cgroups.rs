@@ -69,6 +69,10 @@ fn a_name_of_no_cgroup_is_an_error() {
         error.starts_with("no cgroup with faults matches `") && !error.contains('\u{1b}'),
         "{error}"
     );
+    let (tables, facts) = collected(&many(10));
+    let view = View::new(&tables, &facts);
+    let error = Selector::new(&view, &only("/")).unwrap_err().to_string();
+    assert!(error.ends_with("without cgroups of version 2"), "{error}");
 }
 
 #[test]

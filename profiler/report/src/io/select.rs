@@ -46,7 +46,7 @@ impl Selector {
             functions: &view.functions,
         };
         let cgroups = names.cgroups(&selection.cgroups)?;
-        let (threads, others) = submitters(view, selection, cgroups)?;
+        let (threads, others) = submitters(view, selection, cgroups.as_deref())?;
         Ok(Self {
             counts: counts(view, devices.as_deref()),
             devices,
@@ -104,7 +104,11 @@ impl Selector {
 }
 
 /// Resolves the selected threads, and the selected names of unrecorded submitters.
-fn submitters(view: &View<'_>, selection: &Selection, cgroups: Wanted) -> Result<(Wanted, Wanted), SelectError> {
+fn submitters(
+    view: &View<'_>,
+    selection: &Selection,
+    cgroups: Option<&[bool]>,
+) -> Result<(Wanted, Wanted), SelectError> {
     let tables = view.tables;
     let names = &view.facts.names;
     let recorded = tables
@@ -131,7 +135,7 @@ fn submitters(view: &View<'_>, selection: &Selection, cgroups: Wanted) -> Result
     // Nothing is known of the cgroups of those that are not recorded: their indices are beyond the known ones.
     let both = |process: usize, thread: usize| {
         takes(processes.as_deref(), Some(process))
-            && takes(cgroups.as_deref(), Some(process))
+            && takes(cgroups, Some(process))
             && takes(threads.as_deref(), Some(thread))
     };
     let of = |(index, thread): (usize, &Thread)| both(thread.process.index(), index);

@@ -8,13 +8,11 @@ use super::super::sums::{Key, Sum, Sums, Who};
 use fact::owner::{Owner, Owners};
 use fact::{Recording, Tables};
 
+/// What a resource belongs to, and its sums.
+type Part<'o> = (Option<&'o Owner>, Vec<(Key, Sum)>);
+
 /// The sums of each resource; the first is that of everything whose cgroup is not known, and is also there if nothing else is.
-pub(super) fn split<'o>(
-    tables: &Tables,
-    owners: &'o Owners,
-    sums: &Sums,
-    finished: Vec<(Key, Sum)>,
-) -> Vec<(Option<&'o Owner>, Vec<(Key, Sum)>)> {
+pub(super) fn split<'o>(tables: &Tables, owners: &'o Owners, sums: &Sums, finished: Vec<(Key, Sum)>) -> Vec<Part<'o>> {
     let place = |key: &Key| match key.who {
         Who::Thread(id) => owners.place(tables.threads.get(id.index())?.process),
         Who::Named(number) => owners.place_of(sums.name(number)?.cgroup.as_deref()?),
