@@ -9,7 +9,7 @@ use profiler_common::switch::{
     WAIT_BIRTH, WAIT_IN_FAULT, WAIT_IO, WAIT_PREEMPTED, WAIT_THROTTLED, WAIT_UNSEEN_START, state,
 };
 
-pub use self::calls::call_name;
+pub use self::calls::{call_name, futex_address};
 pub use self::kernel::{Clue, Rank, in_interrupt, input, of_kernel};
 pub use self::user::refined;
 
@@ -36,6 +36,8 @@ pub struct CallScene<'a> {
     /// `st_mode` of its descriptor's file; 0: neither file nor pipe nor socket. `None` if it has none, or it was not
     /// examined.
     pub mode: Option<u32>,
+    /// Whether it is from the table of 32-bit calls.
+    pub is_32_bit: bool,
 }
 
 /// Why a thread waited. `input` is the result of [`of_kernel`] for its stack.

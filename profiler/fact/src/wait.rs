@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{MappedFileId, StackId, ThreadId};
-use base::addr::Timestamp;
+use base::addr::{Avma, Timestamp};
 use base::named;
 
 /// A wait, or several short ones at the same place.
@@ -39,6 +39,8 @@ pub struct WaitFact {
     pub in_fault: bool,
     /// The CPU on which the thread ran again; `None` if unknown.
     pub cpu: Option<u16>,
+    /// The futex that it waited for, if its reason is a lock or a condition; for several waits, the first one's.
+    pub futex: Option<Futex>,
 }
 
 impl WaitFact {
@@ -104,6 +106,16 @@ pub struct WaitCall {
     pub file: Option<MappedFileId>,
     /// The path argument.
     pub path: Option<String>,
+}
+
+/// A futex: the word in memory that locks and conditions of a program consist of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Futex {
+    /// Its address in the process that waited.
+    pub address: Avma,
+    /// The file in whose data it is, including data without bytes in the file (`.bss`), and the distance in bytes from
+    /// the start of that file's mappings, which in a shared library is the address of the symbol.
+    pub place: Option<(MappedFileId, u64)>,
 }
 
 /// The thread that woke another.

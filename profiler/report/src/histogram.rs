@@ -87,6 +87,7 @@ pub(crate) mod tests {
             coverage: Coverage::Full,
             in_fault: false,
             cpu: None,
+            futex: None,
         }
     }
 

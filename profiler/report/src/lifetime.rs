@@ -232,6 +232,7 @@ mod tests {
             coverage: Coverage::Full,
             in_fault: false,
             cpu: None,
+            futex: None,
         }
     }
 

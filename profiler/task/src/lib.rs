@@ -149,6 +149,34 @@ impl Tasks {
         tentative.or_else(|| image.space.borrow().find(address).copied())
     }
 
+    /// The start of the mappings of a region's file, up to that region, without other
+    /// files in between: where its first byte is, if it is mapped.
+    pub fn start_of_file(&self, process: ProcessId, region: &Region) -> Avma {
+        let start = |space: &Space| {
+            let regions = space.regions();
+            let before = regions.partition_point(|other| other.start <= region.start);
+            let of_file = regions[..before]
+                .iter()
+                .rev()
+                .take_while(|other| other.file == region.file);
+            let mut start = None;
+            for other in of_file {
+                start = Some(other.start);
+                if other.offset.0 == 0 {
+                    break;
+                }
+            }
+            start
+        };
+        let Some(image) = self.images.get(process.index()) else {
+            return region.start;
+        };
+        let tentative = image.tentative.as_ref().and_then(start);
+        tentative
+            .or_else(|| start(&image.space.borrow()))
+            .unwrap_or(region.start)
+    }
+
     /// The last address of a process's highest mapping: that of its stack, or of the vdso.
     pub fn highest(&self, process: ProcessId) -> Option<u64> {
         let image = self.images.get(process.index())?;

@@ -212,6 +212,7 @@ pub fn wait(us: u64, long: u64, reason: WaitReason) -> WaitFact {
         coverage: Coverage::Full,
         in_fault: false,
         cpu: None,
+        futex: None,
     }
 }
 

@@ -223,6 +223,7 @@ fn rows_show_the_largest_part_and_blocked_time() {
         coverage: Coverage::Full,
         in_fault: false,
         cpu: None,
+        futex: None,
     };
     let cause = Cause {
         effect: Effect {

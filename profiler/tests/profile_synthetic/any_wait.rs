@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use profiler::addr::Timestamp;
+use profiler::addr::{Avma, Timestamp};
 use profiler::fact::request::{BioFact, BioSource, Operation, RequestCoverage, RequestKind};
-use profiler::fact::wait::{Coverage, WaitCall, WaitReason, WakerFact};
+use profiler::fact::wait::{Coverage, Futex, WaitCall, WaitReason, WakerFact};
 use profiler::fact::{DeviceId, MappedFileId, RequestFact, StackId, ThreadId, WaitFact};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -27,6 +27,14 @@ fn call() -> impl Strategy<Value = WaitCall> {
         name: name.into(),
         file,
         path,
+    })
+}
+
+fn futex() -> impl Strategy<Value = Futex> {
+    let place = prop::option::of(((0u32..3).prop_map(MappedFileId), any::<u64>()));
+    (any::<u64>(), place).prop_map(|(address, place)| Futex {
+        address: Avma(address),
+        place,
     })
 }
 
@@ -70,13 +78,14 @@ fn wait() -> impl Strategy<Value = WaitFact> {
         coverage,
         any::<bool>(),
         any::<Option<u16>>(),
+        prop::option::of(futex()),
     );
     let who = (stack(), prop::option::of(call()), prop::option::of(waker()));
     (when, sums, what, who).prop_map(
         |(
             (start, length, thread),
             (off, queued, longest, count),
-            (reason, coverage, in_fault, cpu),
+            (reason, coverage, in_fault, cpu, futex),
             (stack, call, waker),
         )| {
             let off = off.unwrap_or(Duration::from_nanos(length));
@@ -96,6 +105,7 @@ fn wait() -> impl Strategy<Value = WaitFact> {
                 coverage,
                 in_fault,
                 cpu,
+                futex,
             }
         },
     )

@@ -30,6 +30,7 @@ pub fn wait(start: u64, end: u64, thread: u32, reason: WaitReason) -> WaitFact {
         coverage: Coverage::Full,
         in_fault: false,
         cpu: None,
+        futex: None,
     }
 }
 

@@ -9,6 +9,7 @@ mod blocks;
 mod by_tables;
 mod facts;
 mod faults;
+mod futexes;
 mod harness;
 mod logs;
 mod program;

@@ -23,7 +23,7 @@ mod quota;
 
 const READ: u32 = 0;
 const OPENAT: u32 = 257;
-const FUTEX: u32 = 202;
+pub const FUTEX: u32 = 202;
 
 #[derive(Default, Debug, PartialEq)]
 struct Waits(Vec<WaitFact>);
@@ -44,7 +44,7 @@ impl FactSink for Waits {
 }
 
 /// The facts of these events; a kept log gives the same.
-fn facts(events: &[Event<'_>]) -> (Tables, Vec<WaitFact>) {
+pub fn facts(events: &[Event<'_>]) -> (Tables, Vec<WaitFact>) {
     let replay = |events: &[Event<'_>]| {
         let mut source = LogSource::new(LogReader::new(Cursor::new(log(events))).unwrap(), &NoBinaries);
         let mut facts = Waits::default();
@@ -61,7 +61,7 @@ fn facts(events: &[Event<'_>]) -> (Tables, Vec<WaitFact>) {
     (tables, facts.0)
 }
 
-fn born(pid: u32) -> Event<'static> {
+pub fn born(pid: u32) -> Event<'static> {
     Event::TaskNew(TaskNew {
         at: at(100, pid, pid),
         ..TaskNew::default()
@@ -105,7 +105,7 @@ fn stacks(user: u64, kernel: u64) -> Stacks<'static> {
 }
 
 /// Thread 7 did not run from `out` to `end`.
-fn wait(out: u64, end: u64) -> Wait {
+pub fn wait(out: u64, end: u64) -> Wait {
     Wait {
         at: at(end, 7, 7),
         out: Timestamp(out),

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fixtures::rows::{START, module, process, thread};
-use profiler::addr::{KernelOffset, Svma, Timestamp};
-use profiler::fact::wait::{Coverage, WaitCall, WakerFact};
+use profiler::addr::{Avma, KernelOffset, Svma, Timestamp};
+use profiler::fact::wait::{Coverage, Futex, WaitCall, WakerFact};
 use profiler::fact::{
     Cause, Effect, EffectKind, FactSink, Frame, FrameId, FrameName, HolderRef, Location, MappedFile, MappedFileId,
     ModuleId, ModuleKind, Reason, SourceFrame, StackId, StackNode, Tables, ThreadId, WaitFact, WaitReason,
@@ -143,6 +143,10 @@ pub fn numbered(i: u64, stacks: &[StackId]) -> WaitFact {
         ][index(4)],
         in_fault: i.is_multiple_of(9),
         cpu: None,
+        futex: i.is_multiple_of(8).then_some(Futex {
+            address: Avma(0x40 + i),
+            place: i.is_multiple_of(16).then_some((MappedFileId(0), i)),
+        }),
     }
 }
 

@@ -279,4 +279,15 @@ fn a_row_is_one_line_with_every_column() {
         (&rows[2]["waker"], &rows[1]["waker"]),
         (&"interrupt".into(), &"worker".into())
     );
+    let futex = |row: &serde_json::Value| {
+        (
+            row["futex"].clone(),
+            row["futex_file"].clone(),
+            row["futex_offset"].clone(),
+        )
+    };
+    let nothing = serde_json::Value::Null;
+    assert_eq!(futex(&rows[1]), (nothing.clone(), nothing.clone(), nothing.clone()));
+    assert_eq!(futex(&rows[8]), ("0x48".into(), nothing.clone(), nothing));
+    assert_eq!(futex(&rows[16]), ("0x50".into(), "/var/lib/demo.db".into(), 16.into()));
 }

@@ -5,6 +5,7 @@ use syscalls::{aarch64, x86, x86_64};
 
 use super::CallScene;
 use crate::WaitReason;
+use base::addr::Avma;
 
 /// `S_IFMT` and types of files (include/uapi/linux/stat.h).
 mod mode {
@@ -21,6 +22,7 @@ mod op {
     pub const LOCK_PI2: u64 = 13;
     pub const WAIT: u64 = 0;
     pub const WAIT_BITSET: u64 = 9;
+    pub const WAIT_REQUEUE_PI: u64 = 11;
 }
 
 /// Value of a locked futex with waiters: `__lll_lock_wait` of glibc, `std::sync::Mutex` of Rust, Go's runtime.
@@ -51,6 +53,21 @@ pub fn futex(call: &CallScene<'_>) -> WaitReason {
         op::WAIT | op::WAIT_BITSET if waits_locked => WaitReason::Lock,
         _ => WaitReason::Condition,
     }
+}
+
+/// The futex that a call waits for; `None` if it waits for something else, or for several.
+pub fn futex_address(call: &CallScene<'_>) -> Option<Avma> {
+    let [address, op, _] = call.arguments;
+    let waits = match plain(call.name) {
+        "futex_wait" => true,
+        "futex" => matches!(
+            op & u64::from(u32::MAX) & op::MASK,
+            op::WAIT | op::WAIT_BITSET | op::WAIT_REQUEUE_PI | op::LOCK_PI | op::LOCK_PI2
+        ),
+        _ => false,
+    };
+    let mask = if call.is_32_bit { u64::from(u32::MAX) } else { u64::MAX };
+    waits.then_some(Avma(address & mask))
 }
 
 /// The call's name without the suffix for 64-bit times in the i386 table.

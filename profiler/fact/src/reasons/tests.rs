@@ -17,7 +17,7 @@ fn futex(op: u64, value: u64) -> CallScene<'static> {
     CallScene {
         name: "futex",
         arguments: [0x7f00_0000_1000, op, value],
-        mode: None,
+        ..CallScene::default()
     }
 }
 
@@ -349,4 +349,37 @@ fn an_interrupt_is_found_on_the_wakers_stack() {
         Some(false)
     );
     assert_eq!(in_interrupt(["", ""]), None);
+}
+
+#[test]
+fn only_calls_that_wait_for_one_futex_have_its_address() {
+    let address = |call: CallScene<'_>| futex_address(&call).map(|address| address.0);
+    // WAIT, and with the flags PRIVATE and CLOCK_REALTIME; WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI, LOCK_PI2.
+    for op in [0, 128, 384, 9, 11, 6, 13] {
+        assert_eq!(address(futex(op, 2)), Some(0x7f00_0000_1000), "{op}");
+    }
+    // WAKE, REQUEUE, WAKE_OP, UNLOCK_PI.
+    for op in [1, 129, 3, 5, 7] {
+        assert_eq!(address(futex(op, 2)), None, "{op}");
+    }
+    let arguments = [0x7f00_0000_1000, 0, 2];
+    let call = |name| CallScene {
+        name,
+        arguments,
+        ..CallScene::default()
+    };
+    assert_eq!(address(call("futex_wait")), Some(0x7f00_0000_1000));
+    assert_eq!(address(call("futex_waitv")), None, "a list of futexes");
+    assert_eq!(address(call("read")), None);
+    let of_32_bits = CallScene {
+        is_32_bit: true,
+        ..call("futex_time64")
+    };
+    assert_eq!(
+        address(CallScene {
+            arguments: [0xffff_ffff_0804_c020, 0, 2],
+            ..of_32_bits
+        }),
+        Some(0x0804_c020)
+    );
 }

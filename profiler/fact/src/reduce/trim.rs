@@ -139,6 +139,7 @@ impl FactSink for Survey<'_> {
     fn wait(&mut self, _: &Tables, wait: &WaitFact) {
         if let Some(wait) = self.filter.wait(wait) {
             self.used(wait.call.and_then(|call| call.file));
+            self.used(wait.futex.and_then(|futex| Some(futex.place?.0)));
         }
     }
 
@@ -210,6 +211,9 @@ impl FactSink for Cutter<'_> {
         let Some(mut wait) = self.filter.wait(wait) else { return };
         if let Some(call) = &mut wait.call {
             call.file = call.file.and_then(|file| self.file(file));
+        }
+        if let Some(futex) = &mut wait.futex {
+            futex.place = futex.place.and_then(|(file, offset)| Some((self.file(file)?, offset)));
         }
         self.collector.wait(&self.tables, &wait);
     }

@@ -7,8 +7,8 @@ use super::Big;
 use super::references::References;
 use crate::error::ReadError;
 use crate::shared::Shared;
-use base::addr::Timestamp;
-use fact::wait::{Coverage, WaitCall, WaitFact, WaitReason, WakerFact};
+use base::addr::{Avma, Timestamp};
+use fact::wait::{Coverage, Futex, WaitCall, WaitFact, WaitReason, WakerFact};
 use fact::{MappedFileId, ThreadId};
 
 /// A wait. Values that follow from the others are `null`.
@@ -36,7 +36,12 @@ pub struct RawWait(
     Option<RawWaker>,
     /// The CPU at its end.
     Option<u16>,
+    Option<RawFutex>,
 );
+
+/// Futex: address; file, and the distance from the start of its mappings.
+#[derive(Debug, Serialize, Deserialize)]
+struct RawFutex(Big, Option<(MappedFileId, Big)>);
 
 /// System call: number, name, file, path.
 #[derive(Debug, Serialize, Deserialize)]
@@ -72,13 +77,17 @@ impl RawWait {
             call,
             waker,
             wait.cpu,
+            wait.futex.map(|futex| {
+                let place = futex.place.map(|(file, distance)| (file, Big(distance)));
+                RawFutex(Big(futex.address.0), place)
+            }),
         )
     }
 
     /// Converts back to the wait.
     pub fn fact(&self, thread: ThreadId, to: References<'_>) -> Result<WaitFact, ReadError> {
-        let Self(start, length, stack, off, queued, longest, count, reason, (coverage, in_fault), call, waker, cpu) =
-            self;
+        let Self(start, length, stack, off, queued, longest, count, reason, (coverage, in_fault), ..) = self;
+        let Self(.., call, waker, cpu, futex) = self;
         let start = to.time(*start)?;
         let end = to.after(start, *length)?;
         let off = off.map_or(end.since(start), Big::duration);
@@ -97,6 +106,7 @@ impl RawWait {
             coverage: *Coverage::ALL.get(*coverage).ok_or_else(|| to.damaged())?,
             in_fault: *in_fault,
             cpu: *cpu,
+            futex: futex.as_ref().map(|futex| futex.fact(to)).transpose()?,
         })
     }
 }
@@ -109,6 +119,17 @@ impl RawCall {
             name: name.clone(),
             file: to.file(*file)?,
             path: path.clone(),
+        })
+    }
+}
+
+impl RawFutex {
+    fn fact(&self, to: References<'_>) -> Result<Futex, ReadError> {
+        let Self(address, place) = *self;
+        to.file(place.map(|(file, _)| file))?;
+        Ok(Futex {
+            address: Avma(address.0),
+            place: place.map(|(file, distance)| (file, distance.0)),
         })
     }
 }

@@ -233,6 +233,7 @@ mod tests {
             coverage: Coverage::Full,
             in_fault,
             cpu: None,
+            futex: None,
         }
     }
 

@@ -65,11 +65,18 @@ columns! {
     "container": Text = row.owner.container();
     "container_id": Text = row.owner.container_id();
     "pod": Text = row.owner.pod();
+    "futex": Text = row.wait.futex.map(|futex| format!("{:#x}", futex.address.0));
+    "futex_file": Text = row.path(row.futex_place().map(|(file, _)| file));
+    "futex_offset": Id = row.futex_place().map(|(_, offset)| offset);
 }
 
 impl<'r> WaitRow<'r> {
     fn path(&self, file: Option<MappedFileId>) -> Option<&'r str> {
         self.paths.get(file?.index()).map(String::as_str)
+    }
+
+    fn futex_place(&self) -> Option<(MappedFileId, u64)> {
+        self.wait.futex?.place
     }
 
     fn waker_name(&self) -> Option<&'r str> {

@@ -1,5 +1,5 @@
-//! Compact rows of 88 bytes that hold every wait of a recording until names are known, after the last wait. Each distinct system
-//! call is stored once.
+//! Compact rows of 96 bytes that hold every wait of a recording until names are known, after the last wait. Each distinct system
+//! call and futex is stored once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +12,15 @@ use crate::lifetime::Lifetimes;
 use crate::sorted::{self, Ordered, Scratch, Sorted};
 use base::addr::{Timestamp, ns};
 use fact::reduce::packed::{among, place};
-use fact::wait::{Coverage, WaitCall, WakerFact};
+use fact::wait::{Coverage, Futex, WaitCall, WakerFact};
 use fact::{Cause, EventKind, FactSink, Mark, SampleFact, StackId, Tables, ThreadId, WaitFact, WaitReason};
 
 /// Encodes a missing value.
 const NONE: u32 = u32::MAX;
 /// Limit of system calls distinguished by their file; calls beyond it have no known file.
 const MAX_CALLS: usize = 1 << 18;
+/// Limit of futexes; later ones are unknown.
+const MAX_FUTEXES: usize = 1 << 20;
 /// Encodings of the waker: none recorded; or a waker, for which an interrupt is unknown, false or true.
 #[allow(clippy::option_option)] // No waker differs from a waker with unknown details.
 const WAKERS: [Option<Option<bool>>; 4] = [None, Some(None), Some(Some(false)), Some(Some(true))];
@@ -29,6 +31,8 @@ pub struct WaitRows {
     kept: Sorted<PackedWait>,
     calls: Vec<WaitCall>,
     numbers: FxHashMap<WaitCall, u32>,
+    words: Vec<Futex>,
+    word_numbers: FxHashMap<Futex, u32>,
     /// Stacks that waited for locks and conditions.
     futexes: FxHashSet<(StackId, WaitReason)>,
 }
@@ -57,6 +61,8 @@ pub(super) struct PackedWait {
     waker: u8,
     in_fault: u8,
     cpu: u32,
+    futex: u32,
+    padding: u32,
 }
 
 impl sorted::Row for PackedWait {
@@ -113,8 +119,23 @@ impl WaitRows {
             waker: place(&WAKERS, &waker.map(|waker| waker.by_interrupt)),
             in_fault: wait.in_fault.into(),
             cpu: wait.cpu.map_or(NONE, u32::from),
+            futex: wait.futex.map_or(NONE, |futex| self.word(futex)),
+            padding: 0,
         };
         self.kept.push(row)
+    }
+
+    fn word(&mut self, futex: Futex) -> u32 {
+        if let Some(number) = self.word_numbers.get(&futex) {
+            return *number;
+        }
+        if self.words.len() >= MAX_FUTEXES {
+            return NONE;
+        }
+        let number = u32::try_from(self.words.len()).unwrap_or(NONE);
+        self.words.push(futex);
+        self.word_numbers.insert(futex, number);
+        number
     }
 
     fn number(&mut self, call: &WaitCall) -> u32 {
@@ -165,6 +186,7 @@ impl WaitRows {
             coverage: among(&Coverage::ALL, row.coverage),
             in_fault: row.in_fault != 0,
             cpu: u16::try_from(row.cpu).ok(),
+            futex: self.words.get(row.futex as usize).copied(),
         }
     }
 
@@ -233,6 +255,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use base::addr::Avma;
     use fact::MappedFileId;
 
     prop_compose! {
@@ -243,6 +266,7 @@ mod tests {
             (reason, coverage) in (0..WaitReason::ALL.len(), 0..4_usize),
             call in prop::option::of((0..3_u32, prop::option::of(0..3_u32), prop::option::of("[ab]{0,2}"))),
             cpu in any::<Option<u16>>(),
+            futex in prop::option::of((0..3_u64, prop::option::of((0..3_u32, any::<u64>())))),
             waker in prop::option::of((any::<u64>(), any::<(u32, u32)>(), prop::option::of(0..NONE), any::<Option<bool>>())),
         ) -> WaitFact {
             WaitFact {
@@ -262,6 +286,10 @@ mod tests {
                 coverage: Coverage::ALL[coverage],
                 in_fault,
                 cpu,
+                futex: futex.map(|(address, place)| Futex {
+                    address: Avma(address),
+                    place: place.map(|(file, distance)| (MappedFileId(file), distance)),
+                }),
             }
         }
     }
@@ -301,6 +329,6 @@ mod tests {
 
     #[test]
     fn the_row_size_matches_the_documentation() {
-        assert_eq!(size_of::<PackedWait>(), 88);
+        assert_eq!(size_of::<PackedWait>(), 96);
     }
 }

@@ -41,6 +41,7 @@ pub(super) fn wait(start: u64, off: u64, kind: usize) -> WaitFact {
         coverage: Coverage::Full,
         in_fault: kind.is_multiple_of(2),
         cpu: None,
+        futex: None,
     }
 }
 

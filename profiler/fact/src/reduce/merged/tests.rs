@@ -104,6 +104,7 @@ fn facts_of(collector: &mut Collector, tables: &Tables, number: u32) {
         coverage: Coverage::Full,
         in_fault: false,
         cpu: None,
+        futex: None,
     };
     collector.wait(tables, &wait);
     let effect = |kind, thread| Effect { kind, thread, start };

@@ -75,19 +75,22 @@ impl Replay<'_, '_> {
         self.emit_causes();
     }
 
-    /// The file whose data a region continues: memory without a file, mapped later, right behind the file's own
-    /// writable pages.
+    /// The file whose data a region continues.
     fn bss_of(&mut self, process: ProcessId, region: &Region) -> Option<MappedFileId> {
+        let before = self.data_before(process, region)?;
+        self.files.of_region(&mut self.tables.files, &self.tasks.files, &before)
+    }
+
+    /// The file's data that a region continues: memory without a file, mapped later, right behind the file's own
+    /// writable pages.
+    pub(super) fn data_before(&self, process: ProcessId, region: &Region) -> Option<Region> {
         let files = &self.tasks.files;
         if !files.get(region.file).is_anonymous() {
             return None;
         }
         let before = self.tasks.region(process, Avma(region.start.0.checked_sub(1)?))?;
         let is_data = before.writable && !before.shared && before.made <= region.made;
-        if !is_data || files.get(before.file).file.inode == 0 {
-            return None;
-        }
-        self.files.of_region(&mut self.tables.files, files, &before)
+        (is_data && files.get(before.file).file.inode != 0).then_some(before)
     }
 
     pub(super) fn pages_read(&mut self, pages: &PagesRead) {

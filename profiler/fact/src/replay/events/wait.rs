@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use profiler_common::stack::FLAG_USER_REGS;
 use profiler_common::switch::{
-    OUTSIDE, PATH_LEN, WAIT_BY_INTERRUPT, WAIT_IN_FAULT, WAIT_LIKE_EARLIER, WAIT_PREEMPTED, WAIT_THROTTLED,
+    CALL_I386, OUTSIDE, PATH_LEN, WAIT_BY_INTERRUPT, WAIT_IN_FAULT, WAIT_LIKE_EARLIER, WAIT_PREEMPTED, WAIT_THROTTLED,
     WAIT_UNFINISHED, WAIT_UNSEEN_START, WAIT_WAKER_UNSURE,
 };
 use rustc_hash::FxHashMap;
@@ -13,9 +13,9 @@ use rustc_hash::FxHashMap;
 use super::{EventKind, Replay};
 use crate::prune::{Visit, visit_stack};
 use crate::reasons::{self, CallScene, Clue, Scene};
-use crate::wait::{Coverage, WaitCall, WaitReason, WakerFact};
-use crate::{FrameId, Location, MappedFileId, StackId, Tables, WaitFact};
-use base::addr::Timestamp;
+use crate::wait::{Coverage, Futex, WaitCall, WaitReason, WakerFact};
+use crate::{FrameId, Location, MappedFileId, ProcessId, StackId, Tables, ThreadId, WaitFact};
+use base::addr::{Avma, Timestamp};
 use base::event::{At, Call, CallPath, OpenFile, StackAhead, Stacks, Wait, Waker};
 
 /// Maximum number of stacks with pending waits or requests; the oldest are dropped first.
@@ -110,6 +110,7 @@ impl Replay<'_, '_> {
         // A wait in progress at the start of the recording begins with it.
         let start = wait.out.max(self.tables.recording.start).min(end);
         let off = Duration::from_nanos(wait.off).min(end.since(start));
+        let reason = self.reason(wait, call.as_ref(), stack);
         let fact = WaitFact {
             start,
             end,
@@ -119,7 +120,8 @@ impl Replay<'_, '_> {
             queued: Duration::from_nanos(wait.queued).min(off),
             longest: Duration::from_nanos(wait.longest).min(off),
             count: wait.count.max(1),
-            reason: self.reason(wait, call.as_ref(), stack),
+            reason,
+            futex: self.futex(wait, call.as_ref(), (thread, reason)),
             call,
             waker: (wait.waker.as_ref())
                 .filter(|waker| waker.tid != OUTSIDE)
@@ -180,6 +182,36 @@ impl Replay<'_, '_> {
         }
     }
 
+    /// The futex of a wait for a lock or a condition.
+    fn futex(
+        &mut self,
+        wait: &Wait,
+        call: Option<&WaitCall>,
+        (thread, reason): (ThreadId, WaitReason),
+    ) -> Option<Futex> {
+        let is_futex = matches!(reason, WaitReason::Lock | WaitReason::Condition);
+        let scene = scene(wait.call.as_ref()?, call?);
+        let address = reasons::futex_address(&scene).filter(|_| is_futex)?;
+        let process = self.tasks.threads.get(thread.index())?.process;
+        let place = self.data_at(process, address);
+        Some(Futex { address, place })
+    }
+
+    /// The file whose data is at an address, and the distance from the start of its mappings.
+    fn data_at(&mut self, process: ProcessId, address: Avma) -> Option<(MappedFileId, u64)> {
+        let region = self.tasks.region(process, address)?;
+        let region = if self.tasks.files.get(region.file).is_anonymous() {
+            self.data_before(process, &region)?
+        } else {
+            region
+        };
+        let file = self
+            .files
+            .of_region(&mut self.tables.files, &self.tasks.files, &region)?;
+        let start = self.tasks.start_of_file(process, &region);
+        Some((file, address.0.saturating_sub(start.0)))
+    }
+
     /// The file of a descriptor, if it has a name: a pipe has one if mkfifo created it.
     fn open_file(&mut self, open: &OpenFile) -> Option<MappedFileId> {
         const TYPE: u32 = 0o170_000;
@@ -196,11 +228,7 @@ impl Replay<'_, '_> {
         let scene = Scene {
             state: wait.state,
             flags: wait.flags,
-            call: wait.call.as_ref().zip(call).map(|(call, named)| CallScene {
-                name: &named.name,
-                arguments: call.arguments,
-                mode: call.file.map(|file| file.mode),
-            }),
+            call: wait.call.as_ref().zip(call).map(|(call, named)| scene(call, named)),
         };
         reasons::reason(&scene, input)
     }
@@ -283,6 +311,7 @@ fn split_at_wakeup(wait: WaitFact) -> (WaitFact, WaitFact) {
         queued: Duration::ZERO,
         longest: throttled,
         reason: WaitReason::Throttled,
+        futex: None,
         call: None,
         waker: None,
         in_fault: false,
@@ -297,6 +326,15 @@ fn split_at_wakeup(wait: WaitFact) -> (WaitFact, WaitFact) {
         ..wait
     };
     (first, second)
+}
+
+fn scene<'c>(call: &Call, named: &'c WaitCall) -> CallScene<'c> {
+    CallScene {
+        name: &named.name,
+        arguments: call.arguments,
+        mode: call.file.map(|file| file.mode),
+        is_32_bit: call.number & CALL_I386 != 0,
+    }
 }
 
 /// The kernel frames of a stack, innermost first, with their names.

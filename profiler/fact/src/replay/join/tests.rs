@@ -108,6 +108,7 @@ fn wait(thread: u32, reason: WaitReason, from: u64, woken: u64) -> WaitFact {
         coverage: Coverage::Full,
         in_fault: false,
         cpu: None,
+        futex: None,
     }
 }
 

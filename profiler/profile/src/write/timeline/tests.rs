@@ -31,6 +31,7 @@ fn wait(start: u64, end: u64, off: u64) -> WaitFact {
         coverage: Coverage::Full,
         in_fault: false,
         cpu: None,
+        futex: None,
     }
 }
 
