@@ -209,11 +209,11 @@ pub fn in_interrupt<'f>(functions: impl IntoIterator<Item = &'f str>) -> Option<
 }
 
 /// Without the module (` [ext4]`) and the compiler's suffix (`.isra.0`, `.constprop.0`).
-fn plain(function: &str) -> &str {
+pub(super) fn plain(function: &str) -> &str {
     function.split([' ', '.']).next().unwrap_or(function)
 }
 
-fn fits(pattern: &str, name: &str) -> bool {
+pub(super) fn fits(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => name.starts_with(start),
         None => pattern == name,
