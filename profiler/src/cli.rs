@@ -13,6 +13,7 @@ mod internal;
 mod io;
 mod lint;
 mod load;
+mod locks;
 mod man;
 mod maps;
 mod missing;

@@ -24,6 +24,7 @@ pub mod histogram;
 pub mod interchange;
 pub mod io;
 pub mod lifetime;
+pub mod locks;
 pub mod lookup;
 pub mod metrics;
 pub mod order;

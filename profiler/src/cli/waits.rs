@@ -24,6 +24,9 @@ pub const WAITS: About = About {
 };
 
 pub fn run(args: &Waits) -> Result<ExitCode> {
+    if args.locks {
+        return super::locks::run(args);
+    }
     let selection = selection(args)?;
     let input = args.input.display();
     with_scratch(|scratch| {
@@ -50,7 +53,8 @@ pub fn run(args: &Waits) -> Result<ExitCode> {
     })
 }
 
-fn selection(args: &Waits) -> Result<Selection> {
+/// What the options select.
+pub fn selection(args: &Waits) -> Result<Selection> {
     let shared = args.filters.selection(&args.input)?;
     let at_least = args.at_least.as_deref().map(|text| moment(text, "--at-least"));
     Ok(Selection {

@@ -20,6 +20,7 @@
 )]
 mod harness;
 
+mod locks;
 mod options;
 mod programs;
 mod run;

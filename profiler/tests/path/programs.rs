@@ -5,7 +5,7 @@ use crate::run::{Run, record};
 
 #[test]
 fn oracles_build() {
-    for name in ["chain", "join", "pipeline", "convoy", "preempt"] {
+    for name in ["chain", "join", "pipeline", "convoy", "preempt", "holders"] {
         assert!(crate::harness::Oracle::c(&format!("path/{name}")).path.exists());
     }
 }

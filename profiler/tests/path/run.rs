@@ -11,7 +11,7 @@ use crate::harness::{Ngmi, Oracle, Outcome, skip};
 /// Maximum number of recordings, since other programs may disturb one.
 const ATTEMPTS: u32 = 4;
 /// A piece of the path may differ from the program's own clock by this, in ns.
-const TOLERANCE: u64 = 1_000_000;
+pub const TOLERANCE: u64 = 1_000_000;
 
 /// Held by the test that records: the others would disturb it.
 static TURN: Mutex<()> = Mutex::new(());
@@ -28,10 +28,9 @@ pub struct Window {
 
 /// A piece of the path, as the program knows it.
 #[derive(Debug, Clone, Deserialize)]
-#[expect(dead_code, reason = "messages print the name")]
 pub struct Expected {
     #[serde(rename = "piece")]
-    name: String,
+    pub name: String,
     pub tid: u32,
     pub start: u64,
     pub end: u64,
@@ -62,6 +61,8 @@ pub struct Run {
     pub outcome: Outcome,
     pub window: Window,
     pub expected: Vec<Expected>,
+    /// Other lines that the program printed.
+    pub others: Vec<Value>,
     pub pieces: Vec<Piece>,
     pub report: Value,
     /// The recording's start, on the program's clock.
@@ -97,7 +98,7 @@ fn record_once(name: &str) -> Option<Run> {
     let ngmi = Ngmi::record().args(["--keep-events", "log"]);
     let outcome = ngmi.program(&oracle.path, [""; 0]).run();
     outcome.expect_no_panic();
-    let (mut window, mut expected) = (None, Vec::new());
+    let (mut window, mut expected, mut others) = (None, Vec::new(), Vec::new());
     for line in outcome.stdout.lines().filter(|line| line.starts_with("{\"")) {
         let value: Value = serde_json::from_str(line).unwrap();
         if let Some(reason) = value["skip"].as_str() {
@@ -106,6 +107,8 @@ fn record_once(name: &str) -> Option<Run> {
         }
         if value.get("window").is_some() {
             window = Some(serde_json::from_value::<Window>(value).unwrap());
+        } else if value.get("piece").is_none() {
+            others.push(value);
         } else {
             expected.push(serde_json::from_value(value).unwrap());
         }
@@ -123,6 +126,7 @@ fn record_once(name: &str) -> Option<Run> {
     Some(Run {
         window,
         expected,
+        others,
         pieces: rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
         report: serde_json::from_str(&report).unwrap(),
         start,

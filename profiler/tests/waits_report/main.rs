@@ -2,6 +2,7 @@
 //! can read, despite hostile names.
 #![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
+mod locks;
 mod made;
 mod subcommand;
 mod tables;

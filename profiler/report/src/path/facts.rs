@@ -151,7 +151,7 @@ fn lane_wait(wait: &WaitFact) -> LaneWait {
 
 /// What ended a wait. An interrupt wakes in the name of the thread that it interrupts: where it is unknown whether it
 /// was one, it was if the reason is a disk or a timeout.
-fn ended_by(wait: &WaitFact) -> EndedBy {
+pub(crate) fn ended_by(wait: &WaitFact) -> EndedBy {
     let Some(waker) = &wait.waker else {
         return EndedBy::Unknown;
     };

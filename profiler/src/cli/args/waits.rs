@@ -30,9 +30,13 @@ const ORDER: &HelpOrder = &[
     ("from_marker", ""),
     ("to_marker", ""),
     ("at_least", ""),
+    ("locks", ""),
     ("top", ""),
     ("stacks", ""),
-    ("csv", "Print all columns as CSV, one row per wait, by time"),
+    (
+        "csv",
+        "Print all columns as CSV, one row per wait (with --locks, per holder), by time",
+    ),
     ("json", ""),
     ("ndjson", ""),
 ];
@@ -41,7 +45,7 @@ const ORDER: &HelpOrder = &[
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  ngmi waits\n  ngmi waits LOG --thread firefox --reason disk,lock --stacks\n  \
-                  ngmi waits LOG --csv > waits.csv\n\n\
+                  ngmi waits LOG --csv > waits.csv\n  ngmi waits LOG --locks --process firefox\n\n\
                   Names may be patterns with * and ?. Repeating an option matches any of its values; different options must all match.",
     mut_args(|arg| ordered(arg, ORDER))
 )]
@@ -57,6 +61,9 @@ pub struct Waits {
     /// Only waits of at least this duration
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub at_least: Option<String>,
+    /// Print locks instead: how long threads waited for each, and what its holders did meanwhile
+    #[arg(long)]
+    pub locks: bool,
     /// Also print the whole stacks with the most time
     #[arg(long, conflicts_with = "format")]
     pub stacks: bool,

@@ -1,0 +1,22 @@
+//! Locks: which ones threads waited for, and which threads had them meanwhile. docs/waits.md has the rules.
+//!
+//! [`facts`] collects facts; [`identity`] finds the lock of a wait, [`holds`] which thread had it when, [`doing`] what
+//! that thread did, and [`patterns`] names what is typical. [`view`] joins them for the [`report`].
+
+pub mod doing;
+pub mod export;
+pub mod facts;
+pub mod holds;
+pub mod identity;
+pub mod patterns;
+pub mod report;
+pub mod tally;
+pub mod text;
+pub mod view;
+
+pub use facts::LockFacts;
+pub use report::LockReport;
+pub use view::LockView;
+
+#[cfg(test)]
+mod tests;

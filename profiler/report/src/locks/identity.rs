@@ -1,0 +1,138 @@
+//! Which lock a wait was for, and what locks are called.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::functions::FunctionId;
+use crate::waits::View;
+use fact::reasons::kernel_lock;
+use fact::wait::Futex;
+use fact::{Location, MappedFile, MappedFileId, ProcessId, StackId, Tables, WaitFact, WaitReason, short_path, upwards};
+
+/// The identity of a lock.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Lock {
+    /// A futex of a process.
+    Futex(ProcessId, Futex),
+    /// Futexes of a process whose addresses are unknown, by the function that waited.
+    Unknown(ProcessId, Option<FunctionId>),
+    /// A lock on a file.
+    File(MappedFileId),
+    /// Locks of the kernel: their kind, and the function that wanted one.
+    Kernel(&'static str, Arc<str>),
+}
+
+/// Finds the locks of waits.
+#[derive(Debug)]
+pub struct Identify<'v, 'a> {
+    view: &'v View<'a>,
+    /// Whether futexes that seem to be conditions count.
+    conditions: bool,
+    kernel: FxHashMap<StackId, Option<(&'static str, Arc<str>)>>,
+}
+
+impl<'v, 'a> Identify<'v, 'a> {
+    /// Finds the locks of a view's waits; futexes that seem to be conditions count as locks only with `conditions`.
+    pub fn new(view: &'v View<'a>, conditions: bool) -> Self {
+        Self {
+            view,
+            conditions,
+            kernel: FxHashMap::default(),
+        }
+    }
+
+    /// The lock that a wait was for; `None` if it was for something else.
+    pub fn of(&mut self, wait: &WaitFact) -> Option<Lock> {
+        let is_condition = wait.reason == WaitReason::Condition && self.conditions;
+        let process = self.view.tables.threads.get(wait.thread.index())?.process;
+        match (wait.reason, wait.futex) {
+            (WaitReason::RunQueue | WaitReason::Stopped | WaitReason::Unknown, _) => None,
+            (WaitReason::Lock, Some(futex)) => Some(Lock::Futex(process, futex)),
+            (_, Some(futex)) if is_condition => Some(Lock::Futex(process, futex)),
+            (WaitReason::Lock, None) => Some(match wait.call.as_ref().and_then(|call| call.file) {
+                Some(file) => Lock::File(file),
+                None => Lock::Unknown(process, self.view.function(wait.stack)),
+            }),
+            _ => {
+                let stack = wait.stack?;
+                let tables = self.view.tables;
+                let known = self.kernel.entry(stack).or_insert_with(|| of_kernel(tables, stack));
+                known.clone().map(|(kind, taker)| Lock::Kernel(kind, taker))
+            }
+        }
+    }
+}
+
+fn of_kernel(tables: &Tables, stack: StackId) -> Option<(&'static str, Arc<str>)> {
+    let is_kernel = |location: &Location| matches!(location, Location::Kernel { .. });
+    let frames = upwards(tables, stack).take_while(|frame| {
+        let frame = tables.frames.get(frame.index());
+        frame.is_some_and(|frame| is_kernel(&frame.location))
+    });
+    let names = frames.map(|frame| tables.names.get(&frame).map_or("", |name| &*name.symbol));
+    kernel_lock(names).map(|lock| (lock.kind, lock.taker.into()))
+}
+
+/// What a lock is called.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LockName {
+    /// `libfoo.so+0x40c0`, `0x7f12a0000b20`, `mutex`, or the path of a file.
+    pub text: String,
+    /// `futex`, `file`, or the kind of a kernel lock.
+    pub kind: &'static str,
+    /// The process that it belongs to.
+    pub process: Option<ProcessId>,
+    /// The address of a futex.
+    pub address: Option<u64>,
+    /// The file in whose data it is, or that is locked.
+    pub file: Option<String>,
+    /// The distance from the start of that file's mappings.
+    pub offset: Option<u64>,
+    /// The kernel's function that wanted it.
+    pub taker: Option<Arc<str>>,
+}
+
+impl LockName {
+    /// Names a lock.
+    pub fn new(tables: &Tables, lock: &Lock) -> Self {
+        let path = |id: MappedFileId| tables.files.get(id.index()).map(MappedFile::display_path);
+        match lock {
+            Lock::Futex(process, futex) => {
+                let place = futex.place.and_then(|(file, offset)| Some((path(file)?, offset)));
+                let text = match &place {
+                    Some((path, offset)) => format!("{}+{offset:#x}", short_path(path)),
+                    None => format!("{:#x}", futex.address.0),
+                };
+                let (file, offset) = place.unzip();
+                Self {
+                    text,
+                    kind: "futex",
+                    process: Some(*process),
+                    address: Some(futex.address.0),
+                    file,
+                    offset,
+                    taker: None,
+                }
+            }
+            Lock::Unknown(process, _) => Self {
+                text: "(unknown address)".to_owned(),
+                kind: "futex",
+                process: Some(*process),
+                ..Self::default()
+            },
+            Lock::File(file) => Self {
+                text: path(*file).unwrap_or_default(),
+                kind: "file",
+                file: path(*file),
+                ..Self::default()
+            },
+            Lock::Kernel(kind, taker) => Self {
+                text: (*kind).to_owned(),
+                kind,
+                taker: Some(Arc::clone(taker)),
+                ..Self::default()
+            },
+        }
+    }
+}

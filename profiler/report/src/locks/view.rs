@@ -1,0 +1,205 @@
+//! The waits for each lock, with the names of what they refer to, and what its holders did meanwhile.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::doing::Timeline;
+use super::holds::{Contention, Hold, Holder, Release, contention, holds};
+use super::identity::{Identify, Lock};
+use super::patterns::Turn;
+use super::tally::HolderTally;
+use crate::export::ns;
+use crate::grid::Measure as _;
+use crate::path::facts::ended_by;
+use crate::path::lanes::{EndedBy, Lanes};
+use crate::waits::tally::WaitTally;
+use crate::waits::{Selector, View};
+use base::addr::Timestamp;
+use fact::{StackId, ThreadId, WaitFact};
+
+/// Most waits for locks that are kept: some 0.6 GiB.
+const MAX_WAITS: usize = 1 << 22;
+
+/// A wait for a lock, or several short ones.
+#[derive(Debug, Clone, Copy)]
+pub struct LockWait {
+    /// Thread, times, and which thread ended it.
+    pub turn: Turn,
+    /// Its stack.
+    pub stack: Option<StackId>,
+    /// The stack of the thread that ended it.
+    pub released: Option<StackId>,
+    /// Its values.
+    pub tally: WaitTally,
+    /// Whether it is selected.
+    pub is_selected: bool,
+}
+
+/// A lock and the waits for it, by their start.
+#[derive(Debug)]
+pub struct Contended {
+    /// The lock.
+    pub lock: Lock,
+    /// All waits for it, selected or not.
+    pub waits: Vec<LockWait>,
+    /// Sums of the selected ones.
+    pub totals: WaitTally,
+}
+
+/// The locks of a recording.
+#[derive(Debug)]
+pub struct LockView<'v, 'a> {
+    /// The recording's waits.
+    pub view: &'v View<'a>,
+    /// Locks with selected waits, by descending blocked time.
+    pub locks: Vec<Contended>,
+    /// Waits in the input, for locks or not, selected or not.
+    pub waits_in_file: u64,
+    /// Waits that exceeded the limit, and are missing.
+    pub left_out: u64,
+    lanes: Lanes,
+}
+
+impl<'v, 'a> LockView<'v, 'a> {
+    /// Finds the locks of the selected waits. With `conditions`, futexes that seem to be conditions count.
+    pub fn new(view: &'v View<'a>, lanes: Lanes, selector: &Selector, conditions: bool) -> Self {
+        let mut identify = Identify::new(view, conditions);
+        let mut locks: BTreeMap<Lock, Contended> = BTreeMap::new();
+        let (mut waits_in_file, mut left_out, mut kept) = (0_u64, 0_u64, 0);
+        for wait in view.waits() {
+            waits_in_file = waits_in_file.saturating_add(u64::from(wait.count));
+            let Some(lock) = identify.of(&wait) else { continue };
+            if kept >= MAX_WAITS {
+                left_out = left_out.saturating_add(1);
+                continue;
+            }
+            kept += 1;
+            let wait = lock_wait(&wait, selector.takes(view, &wait));
+            let contended = locks.entry(lock).or_insert_with_key(|lock| Contended {
+                lock: lock.clone(),
+                waits: Vec::new(),
+                totals: WaitTally::default(),
+            });
+            if wait.is_selected {
+                contended.totals.merge(&wait.tally);
+            }
+            contended.waits.push(wait);
+        }
+        let mut locks: Vec<Contended> = locks.into_values().filter(|lock| lock.totals.waits > 0).collect();
+        locks.sort_by_key(|lock| std::cmp::Reverse(lock.totals.rank()));
+        Self {
+            view,
+            locks,
+            waits_in_file,
+            left_out,
+            lanes,
+        }
+    }
+
+    /// The releases of a lock, by time.
+    fn releases(&self, contended: &Contended) -> Vec<Release> {
+        let mut ends: FxHashMap<ThreadId, Vec<Timestamp>> = FxHashMap::default();
+        for wait in &contended.waits {
+            ends.entry(wait.turn.thread).or_default().push(wait.turn.end);
+        }
+        for ends in ends.values_mut() {
+            ends.sort_unstable();
+        }
+        let release = |wait: &LockWait| {
+            let Turn { thread, woken, by, .. } = wait.turn;
+            let (got, born) = match by {
+                Holder::Unknown => return None,
+                Holder::Thread(by) if by == thread => return None,
+                Holder::Unrecorded(_) => (None, Timestamp(0)),
+                Holder::Thread(by) => {
+                    let ends = ends.get(&by).map_or(&[][..], Vec::as_slice);
+                    let before = ends.partition_point(|end| *end <= woken).checked_sub(1);
+                    let thread = self.view.tables.threads.get(by.index());
+                    let born = thread.map_or(Timestamp(0), |thread| thread.start);
+                    (before.and_then(|last| ends.get(last)).copied(), born)
+                }
+            };
+            Some(Release {
+                time: woken,
+                holder: by,
+                got,
+                born,
+                stack: wait.released,
+            })
+        };
+        let mut releases: Vec<Release> = contended.waits.iter().filter_map(release).collect();
+        releases.sort_by_key(|release| (release.time, release.holder));
+        releases
+    }
+
+    /// Divides the selected waits for a lock among its holders, by time. Waits that are stored together are missing,
+    /// since it is unknown when they were.
+    pub fn each_hold(&self, contended: &Contended, mut each: impl FnMut(&Hold, &Contention, HolderTally)) {
+        let singles = contended.waits.iter().filter(|wait| wait.is_one() && wait.is_selected);
+        let waits: Vec<(Timestamp, Timestamp)> = singles.map(|wait| (wait.turn.start, wait.turn.woken)).collect();
+        let (Some(from), Some(to)) = (
+            waits.iter().map(|wait| wait.0).min(),
+            waits.iter().map(|wait| wait.1).max(),
+        ) else {
+            return;
+        };
+        let holds = holds((from, to), &self.releases(contended));
+        let mut timelines: FxHashMap<ThreadId, Option<Timeline<'_>>> = FxHashMap::default();
+        let (mut current, mut so_far) = (usize::MAX, 0);
+        contention(&holds, &waits, |index, part| {
+            let Some(hold) = holds.get(index) else { return };
+            if current != index {
+                (current, so_far) = (index, 0);
+            }
+            so_far += ns(part.end.since(part.start));
+            let doing = match hold.holder {
+                Holder::Thread(id) if !hold.is_hand_over => {
+                    let lane = || self.lanes.get(id).map(Timeline::new);
+                    let timeline = timelines.entry(id).or_insert_with(lane);
+                    timeline.as_ref().map(|timeline| timeline.between(part.start, part.end))
+                }
+                _ => None,
+            };
+            each(hold, &part, HolderTally::of(hold, &part, so_far, doing));
+        });
+    }
+}
+
+impl LockWait {
+    /// Whether it is a single wait.
+    pub fn is_one(&self) -> bool {
+        self.tally.waits == 1
+    }
+}
+
+fn lock_wait(wait: &WaitFact, is_selected: bool) -> LockWait {
+    let tally = WaitTally::of(wait);
+    let is_one = wait.count == 1;
+    // Several waits end with the last one.
+    let start = if is_one {
+        wait.start
+    } else {
+        wait.start.max(Timestamp(wait.end.0.saturating_sub(tally.off_ns)))
+    };
+    let woken = Timestamp(start.0.saturating_add(tally.blocked_ns)).min(wait.end);
+    let by = match ended_by(wait) {
+        EndedBy::Thread(thread) if is_one => Holder::Thread(thread),
+        EndedBy::Unrecorded(tid) if is_one => Holder::Unrecorded(tid),
+        _ => Holder::Unknown,
+    };
+    LockWait {
+        turn: Turn {
+            thread: wait.thread,
+            start,
+            woken,
+            end: wait.end,
+            by,
+            is_selected: is_selected && is_one,
+        },
+        stack: wait.stack,
+        released: wait.waker.as_ref().and_then(|waker| waker.stack),
+        tally,
+        is_selected,
+    }
+}
