@@ -1,7 +1,7 @@
 //! Locks: which ones threads waited for, and which threads had them meanwhile. docs/waits.md has the rules.
 //!
 //! [`facts`] collects facts; [`identity`] finds the lock of a wait, [`holds`] which thread had it when, [`doing`] what
-//! that thread did, and [`patterns`] names what is typical. [`view`] joins them for the [`report`].
+//! that thread did, [`preemption`] which one ran instead, and [`patterns`] names what is typical. [`view`] joins them for the [`report`].
 
 pub mod doing;
 pub mod export;
@@ -9,6 +9,7 @@ pub mod facts;
 pub mod holds;
 pub mod identity;
 pub mod patterns;
+pub mod preemption;
 pub mod report;
 pub mod tally;
 pub mod text;

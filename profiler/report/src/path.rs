@@ -6,7 +6,7 @@
 
 pub mod export;
 pub mod facts;
-mod holders;
+pub(crate) mod holders;
 pub mod lanes;
 pub mod report;
 mod rules;

@@ -18,6 +18,8 @@ struct Known {
     offset: i64,
     start: u64,
     end: u64,
+    /// The thread that took the holder's CPU, if the program has one.
+    hog: u64,
 }
 
 /// What `ngmi waits --locks` prints for a recording.
@@ -83,6 +85,14 @@ fn a_holder_did_what_the_program_did() {
         if known.did == "queue" {
             let patterns = lock["patterns"].as_array().unwrap();
             assert!(patterns.contains(&"preempted holder".into()), "{lock}");
+            let mut by = lock["preempted_by"].as_array().unwrap().iter();
+            let hog = by.find(|by| by["tid"].as_u64() == Some(known.hog)).unwrap();
+            assert!(number(hog, "time_ns") + TOLERANCE >= 40_000_000, "{lock}");
+            let all = lock["preempted_by"].as_array().unwrap().iter();
+            assert_eq!(
+                all.map(|by| number(by, "time_ns")).sum::<u64>(),
+                number(lock, "preempted_ns")
+            );
         }
     }
 }

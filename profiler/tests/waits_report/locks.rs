@@ -99,6 +99,8 @@ fn every_lock_adds_up() {
                 let held = &details.held;
                 let parts = held.cpu_ns + held.fault_ns + held.disk_ns + held.queue_ns + held.other_ns;
                 assert_eq!(parts + held.hand_over_ns + held.unknown_ns, held.blocked_ns);
+                let preempted: u64 = details.preempted_by.iter().map(|by| by.time_ns).sum();
+                assert_eq!((preempted, details.preempted_ns), (held.queue_ns, held.queue_ns));
                 let mut waits = WaitTally::default();
                 let waiters = &details.by_waiter.rows;
                 for row in waiters {

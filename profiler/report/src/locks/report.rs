@@ -1,6 +1,7 @@
 //! The table of locks, and of each lock that threads waited for long: its holders, where they released it, its waiters,
 //! and patterns.
 
+use std::collections::BTreeMap;
 use std::hash::Hash;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -9,6 +10,7 @@ use serde::Serialize;
 use super::holds::Holder;
 use super::identity::LockName;
 use super::patterns::{Convoy, Turn, convoy, is_preempted};
+use super::preemption::Preemption;
 use super::tally::HolderTally;
 use super::view::{Contended, LockView};
 use crate::functions::FunctionId;
@@ -21,6 +23,8 @@ use fact::{Recording, StackId, ThreadId};
 const DETAILED: usize = 100;
 /// Number of stacks of a lock.
 const STACKS: usize = 20;
+/// Number of threads that ran instead of a lock's holders.
+const PREEMPTORS: usize = 20;
 
 /// Summary of the locks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -73,6 +77,8 @@ pub struct LockDetails {
     pub convoy: Convoy,
     /// Time in which threads were blocked while the holder waited for a CPU, in ns.
     pub preempted_ns: u64,
+    /// Threads that ran instead of holders that waited for a CPU.
+    pub preempted_by: Vec<Preemptor>,
     /// Sums over its holders.
     pub held: HolderTally,
     /// By holder.
@@ -85,14 +91,28 @@ pub struct LockDetails {
     pub by_stack: GroupTable<WaitTally>,
 }
 
+/// A thread that ran while holders of a lock waited for a CPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Preemptor {
+    /// Process id; `None`: no recorded thread, or it is unknown which CPU it was.
+    pub pid: Option<u32>,
+    /// Thread id.
+    pub tid: Option<u32>,
+    /// Its name.
+    pub thread: Option<String>,
+    /// Time in which threads were blocked meanwhile, in ns.
+    pub time_ns: u64,
+}
+
 impl LockReport {
     /// Summarizes the locks.
     pub fn new(view: &LockView<'_, '_>) -> Self {
         let mut totals = WaitTally::default();
+        let mut preemption = Preemption::default();
         let locks = view.locks.iter().enumerate().map(|(place, contended)| {
             totals.merge(&contended.totals);
             let mut entry = entry(view, contended);
-            entry.details = (place < DETAILED).then(|| details(view, contended));
+            entry.details = (place < DETAILED).then(|| details(view, contended, &mut preemption));
             entry
         });
         let locks = locks.collect();
@@ -136,7 +156,7 @@ fn entry(view: &LockView<'_, '_>, contended: &Contended) -> LockEntry {
     }
 }
 
-fn details(view: &LockView<'_, '_>, contended: &Contended) -> LockDetails {
+fn details(view: &LockView<'_, '_>, contended: &Contended, preemption: &mut Preemption) -> LockDetails {
     let mut held = HolderTally::default();
     let mut holders: FxHashMap<Holder, HolderTally> = FxHashMap::default();
     let mut releases: FxHashMap<(Holder, Option<StackId>), HolderTally> = FxHashMap::default();
@@ -145,7 +165,12 @@ fn details(view: &LockView<'_, '_>, contended: &Contended) -> LockDetails {
         holders.entry(holder).or_default().merge(tally);
         releases.entry((holder, stack)).or_default().merge(tally);
     };
-    view.each_hold(contended, |hold, _, tally| add(hold.holder, hold.stack, &tally));
+    view.each_hold(contended, |hold, part, tally| {
+        add(hold.holder, hold.stack, &tally);
+        if let (Holder::Thread(holder), 1..) = (hold.holder, tally.queue_ns) {
+            preemption.add(&view.lanes, holder, (part.start, part.end), part.waiters);
+        }
+    });
     let several = contended.waits.iter().filter(|wait| wait.is_selected && !wait.is_one());
     for wait in several {
         add(Holder::Unknown, None, &HolderTally::unknown(wait.tally.blocked_ns));
@@ -164,6 +189,7 @@ fn details(view: &LockView<'_, '_>, contended: &Contended) -> LockDetails {
         patterns,
         convoy,
         preempted_ns,
+        preempted_by: preempted_by(view, preemption.take()),
         held,
         by_release: by_release(view, &releases),
         by_holder: by_holder(view, holders, releases),
@@ -175,6 +201,20 @@ fn details(view: &LockView<'_, '_>, contended: &Contended) -> LockDetails {
         ),
         by_stack: by_stack(view, contended),
     }
+}
+
+fn preempted_by(view: &LockView<'_, '_>, times: BTreeMap<Option<ThreadId>, u64>) -> Vec<Preemptor> {
+    let tables = view.view.tables;
+    let row = |(id, time_ns): (Option<ThreadId>, u64)| Preemptor {
+        pid: id.and_then(|id| tables.process(id)).map(|process| process.pid),
+        tid: id.and_then(|id| tables.thread(id)).map(|thread| thread.tid),
+        thread: id.and_then(|id| tables.thread(id)).map(|thread| thread.name.clone()),
+        time_ns,
+    };
+    let mut rows: Vec<Preemptor> = times.into_iter().map(row).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.time_ns));
+    rows.truncate(PREEMPTORS);
+    rows
 }
 
 fn by_holder(

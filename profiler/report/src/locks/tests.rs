@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::doing::{Doing, Timeline};
 use super::holds::{Hold, Holder, Release, contention, holds};
 use super::patterns::{Convoy, Turn, convoy, is_preempted};
-use crate::path::lanes::{EndedBy, Lane, LaneWait};
+use super::preemption::Preemption;
+use crate::path::lanes::{EndedBy, Lane, LaneWait, Lanes};
 use base::addr::{Timestamp, ns};
 use fact::{ThreadId, WaitReason};
 
@@ -138,6 +139,29 @@ fn a_holders_time_is_divided_by_what_it_did() {
     };
     assert_eq!(between(68, 75), woken);
     assert_eq!(between(5, 5), Doing::default());
+}
+
+#[test]
+fn the_thread_that_had_the_cpu_ran_instead() {
+    let on_cpu = |wait: LaneWait| LaneWait { cpu: Some(0), ..wait };
+    let queued = on_cpu(lane_wait((20, 20, 60), WaitReason::RunQueue, false));
+    let slept = on_cpu(lane_wait((70, 80, 90), WaitReason::Sleep, false));
+    // Thread 1 had the CPU from 30 to 50; who had it before and after is not recorded.
+    let before = on_cpu(lane_wait((0, 25, 30), WaitReason::Sleep, false));
+    let after = on_cpu(lane_wait((50, 99, 99), WaitReason::Sleep, false));
+    let lane = |waits| Lane::new(Timestamp(0), waits, Vec::new());
+    let lanes = Lanes::new(vec![lane(vec![queued, slept]), lane(vec![before, after])]);
+    let mut preemption = Preemption::default();
+    let times = |preemption: &mut Preemption| preemption.take().into_iter().collect::<Vec<_>>();
+    preemption.add(&lanes, ThreadId(0), (Timestamp(0), Timestamp(75)), 2);
+    assert_eq!(times(&mut preemption), [(None, 2 * 20), (Some(ThreadId(1)), 2 * 20)]);
+    preemption.add(&lanes, ThreadId(0), (Timestamp(40), Timestamp(45)), 1);
+    assert_eq!(times(&mut preemption), [(Some(ThreadId(1)), 5)]);
+    // Ready to run after it slept.
+    preemption.add(&lanes, ThreadId(0), (Timestamp(75), Timestamp(100)), 1);
+    assert_eq!(times(&mut preemption), [(None, 10)]);
+    preemption.add(&lanes, ThreadId(7), (Timestamp(0), Timestamp(100)), 1);
+    assert_eq!(times(&mut preemption), []);
 }
 
 fn turn(id: u32, start: u64, woken: u64, by: u32) -> Turn {

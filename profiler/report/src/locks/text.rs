@@ -120,6 +120,21 @@ fn below_lock(lock: &LockEntry, details: &LockDetails, stacks: bool) -> Vec<Stri
 }
 
 fn patterns(lock: &LockEntry, details: &LockDetails) -> Vec<String> {
+    let mut lines = named(lock, details);
+    if details.patterns.contains(&"preempted holder") {
+        let by = details.preempted_by.iter().take(ROWS).map(|by| {
+            let share = percent(by.time_ns, details.preempted_ns);
+            match (&by.thread, by.tid) {
+                (Some(thread), Some(tid)) => format!("{} ({tid}) {share}", fit(thread, 20)),
+                _ => format!("not recorded or idle {share}"),
+            }
+        });
+        lines.extend(wrapped("instead ran:", &by.collect::<Vec<_>>(), ","));
+    }
+    lines
+}
+
+fn named(lock: &LockEntry, details: &LockDetails) -> Vec<String> {
     let share = |time: u64| percent(time, lock.totals.blocked_ns);
     let pattern = |name: &&str| match *name {
         "convoy" => format!(

@@ -58,7 +58,8 @@ pub struct LockView<'v, 'a> {
     pub waits_in_file: u64,
     /// Waits that exceeded the limit, and are missing.
     pub left_out: u64,
-    lanes: Lanes,
+    /// Every thread's time.
+    pub lanes: Lanes,
 }
 
 impl<'v, 'a> LockView<'v, 'a> {

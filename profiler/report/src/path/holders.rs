@@ -10,7 +10,7 @@ use super::lanes::{LaneWait, Lanes};
 
 /// The thread that had the CPU just before `now`, and since when, but not before `from`. `None`: no recorded thread
 /// had it then.
-pub(super) fn holder(
+pub(crate) fn holder(
     lanes: &Lanes,
     thread: ThreadId,
     wait: &LaneWait,

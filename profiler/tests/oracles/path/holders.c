@@ -44,7 +44,10 @@ static void *filler(void *unused) {
     return unused;
 }
 
+static long hog_tid;
+
 static void *hog(void *unused) {
+    hog_tid = gettid();
     burn_ms(50);
     return unused;
 }
@@ -122,7 +125,8 @@ int main(void) {
     for (int phase = 0; phase < 4; phase++) {
         uintptr_t address = (uintptr_t)lock_of(phase);
         long offset = phase == 1 ? -1 : (long)(address - (uintptr_t)&__executable_start);
-        printf("{\"lock\":\"%s\",\"address\":%lu,\"offset\":%ld,\"start\":%lu,\"end\":%lu}\n", did[phase], address, offset, began[phase], released[phase]);
+        printf("{\"lock\":\"%s\",\"address\":%lu,\"offset\":%ld,\"start\":%lu,\"end\":%lu,\"hog\":%ld}\n", did[phase], address, offset, began[phase], released[phase],
+            phase == 3 ? hog_tid : 0);
     }
     fflush(stdout);
     pthread_join(threads[0], 0);
