@@ -1,8 +1,10 @@
 //! What a thread did in a time span, in sums.
 
-use crate::path::lanes::{Lane, LaneWait};
+use rustc_hash::FxHashMap;
+
+use crate::path::lanes::{Lane, LaneWait, Lanes};
 use base::addr::{Timestamp, ns};
-use fact::WaitReason;
+use fact::{ThreadId, WaitReason};
 
 /// How a thread spent its time, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -90,5 +92,28 @@ impl<'l> Timeline<'l> {
         let sum = self.sums.get(ended).copied().unwrap_or_default();
         let current = self.waits.get(ended).map(|wait| Doing::of(wait, time));
         sum.combined(current.unwrap_or_default(), u64::saturating_add)
+    }
+}
+
+/// The timelines of threads, each computed once.
+#[derive(Debug)]
+pub struct Timelines<'l> {
+    lanes: &'l Lanes,
+    known: FxHashMap<ThreadId, Option<Timeline<'l>>>,
+}
+
+impl<'l> Timelines<'l> {
+    /// The timelines of a recording.
+    pub fn new(lanes: &'l Lanes) -> Self {
+        Self {
+            lanes,
+            known: FxHashMap::default(),
+        }
+    }
+
+    /// That of a thread.
+    pub fn of(&mut self, thread: ThreadId) -> Option<&Timeline<'l>> {
+        let lane = || self.lanes.get(thread).map(Timeline::new);
+        self.known.entry(thread).or_insert_with(lane).as_ref()
     }
 }

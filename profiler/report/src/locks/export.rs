@@ -1,6 +1,7 @@
 //! Export with one row per time in which a thread had a lock that others waited for, as CSV and newline-delimited JSON
 //! with the same columns.
 
+use super::doing::Timelines;
 use super::holds::{Contention, Hold, Holder};
 use super::identity::LockName;
 use super::tally::HolderTally;
@@ -88,9 +89,10 @@ impl<'v> Exporter<'v> {
     /// The holds of all locks, by time.
     pub fn rows(&self) -> Vec<HoldRow> {
         let mut rows: Vec<HoldRow> = Vec::new();
+        let mut timelines = Timelines::new(&self.view.lanes);
         for (lock, contended) in self.view.locks.iter().enumerate() {
             self.view
-                .each_hold(contended, |hold, part, tally| match rows.last_mut() {
+                .each_hold(contended, &mut timelines, |hold, part, tally| match rows.last_mut() {
                     Some(last) if last.lock == lock && last.hold == *hold => {
                         last.contended.end = part.end;
                         last.contended.waiters = last.contended.waiters.max(part.waiters);

@@ -7,6 +7,7 @@ use std::hash::Hash;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
+use super::doing::Timelines;
 use super::holds::Holder;
 use super::identity::LockName;
 use super::patterns::{Convoy, Turn, convoy, is_preempted};
@@ -108,11 +109,11 @@ impl LockReport {
     /// Summarizes the locks.
     pub fn new(view: &LockView<'_, '_>) -> Self {
         let mut totals = WaitTally::default();
-        let mut preemption = Preemption::default();
+        let mut sources = (Timelines::new(&view.lanes), Preemption::default());
         let locks = view.locks.iter().enumerate().map(|(place, contended)| {
             totals.merge(&contended.totals);
             let mut entry = entry(view, contended);
-            entry.details = (place < DETAILED).then(|| details(view, contended, &mut preemption));
+            entry.details = (place < DETAILED).then(|| details(view, contended, &mut sources));
             entry
         });
         let locks = locks.collect();
@@ -156,7 +157,11 @@ fn entry(view: &LockView<'_, '_>, contended: &Contended) -> LockEntry {
     }
 }
 
-fn details(view: &LockView<'_, '_>, contended: &Contended, preemption: &mut Preemption) -> LockDetails {
+fn details(
+    view: &LockView<'_, '_>,
+    contended: &Contended,
+    (timelines, preemption): &mut (Timelines<'_>, Preemption),
+) -> LockDetails {
     let mut held = HolderTally::default();
     let mut holders: FxHashMap<Holder, HolderTally> = FxHashMap::default();
     let mut releases: FxHashMap<(Holder, Option<StackId>), HolderTally> = FxHashMap::default();
@@ -165,7 +170,7 @@ fn details(view: &LockView<'_, '_>, contended: &Contended, preemption: &mut Pree
         holders.entry(holder).or_default().merge(tally);
         releases.entry((holder, stack)).or_default().merge(tally);
     };
-    view.each_hold(contended, |hold, part, tally| {
+    view.each_hold(contended, timelines, |hold, part, tally| {
         add(hold.holder, hold.stack, &tally);
         if let (Holder::Thread(holder), 1..) = (hold.holder, tally.queue_ns) {
             preemption.add(&view.lanes, holder, (part.start, part.end), part.waiters);

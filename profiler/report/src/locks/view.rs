@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::doing::Timeline;
+use super::doing::Timelines;
 use super::holds::{Contention, Hold, Holder, Release, contention, holds};
 use super::identity::{Identify, Lock};
 use super::patterns::Turn;
@@ -136,7 +136,12 @@ impl<'v, 'a> LockView<'v, 'a> {
 
     /// Divides the selected waits for a lock among its holders, by time. Waits that are stored together are missing,
     /// since it is unknown when they were.
-    pub fn each_hold(&self, contended: &Contended, mut each: impl FnMut(&Hold, &Contention, HolderTally)) {
+    pub fn each_hold(
+        &self,
+        contended: &Contended,
+        timelines: &mut Timelines<'_>,
+        mut each: impl FnMut(&Hold, &Contention, HolderTally),
+    ) {
         let singles = contended.waits.iter().filter(|wait| wait.is_one() && wait.is_selected);
         let waits: Vec<(Timestamp, Timestamp)> = singles.map(|wait| (wait.turn.start, wait.turn.woken)).collect();
         let (Some(from), Some(to)) = (
@@ -146,7 +151,6 @@ impl<'v, 'a> LockView<'v, 'a> {
             return;
         };
         let holds = holds((from, to), &self.releases(contended));
-        let mut timelines: FxHashMap<ThreadId, Option<Timeline<'_>>> = FxHashMap::default();
         let (mut current, mut so_far) = (usize::MAX, 0);
         contention(&holds, &waits, |index, part| {
             let Some(hold) = holds.get(index) else { return };
@@ -155,13 +159,10 @@ impl<'v, 'a> LockView<'v, 'a> {
             }
             so_far += ns(part.end.since(part.start));
             let doing = match hold.holder {
-                Holder::Thread(id) if !hold.is_hand_over => {
-                    let lane = || self.lanes.get(id).map(Timeline::new);
-                    let timeline = timelines.entry(id).or_insert_with(lane);
-                    timeline.as_ref().map(|timeline| timeline.between(part.start, part.end))
-                }
+                Holder::Thread(id) if !hold.is_hand_over => timelines.of(id),
                 _ => None,
             };
+            let doing = doing.map(|timeline| timeline.between(part.start, part.end));
             each(hold, &part, HolderTally::of(hold, &part, so_far, doing));
         });
     }
