@@ -4,6 +4,7 @@ mod alike;
 mod gather;
 mod known;
 mod names;
+mod paths;
 mod place;
 mod runs;
 mod sums;
@@ -12,17 +13,22 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
+use super::path::walk::Kind;
 use super::text::{bytes, count, duration};
 use fact::WaitReason;
 
 pub use gather::Facts;
+use paths::PathOf;
+pub use paths::Paths;
 pub use place::{By, Place};
 pub use runs::{Runs, median};
 
-/// Number of metrics other than waits.
+/// Number of metrics other than waits and those of the critical path.
 const OTHERS: usize = 9;
+/// Number of metrics other than those of the critical path.
+const BEFORE_PATH: usize = OTHERS + WaitReason::ALL.len();
 /// Number of metrics.
-const METRICS: usize = OTHERS + WaitReason::ALL.len();
+const METRICS: usize = BEFORE_PATH + Kind::COUNT;
 
 /// A metric; its key includes its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,6 +53,8 @@ pub enum Metric {
     WastedReadahead,
     /// Off-CPU time for one reason, in ns.
     Wait(WaitReason),
+    /// Time on the critical path of a thread for one reason, in ns.
+    Path(Kind),
 }
 
 /// Unit of a metric.
@@ -61,7 +69,7 @@ pub enum Unit {
 }
 
 impl Metric {
-    /// Metrics other than waits.
+    /// Metrics other than waits and those of the critical path.
     const OTHERS: [Self; OTHERS] = [
         Self::Wall,
         Self::Cpu,
@@ -77,7 +85,12 @@ impl Metric {
     /// Every metric, in the order of tables.
     pub fn all() -> impl Iterator<Item = Self> {
         let waits = WaitReason::ALL.into_iter().map(Self::Wait);
-        Self::OTHERS.into_iter().chain(waits)
+        Self::OTHERS.into_iter().chain(waits).chain(Self::of_path())
+    }
+
+    /// The metrics of the critical path; they add up to its time span.
+    pub fn of_path() -> impl Iterator<Item = Self> {
+        Kind::all().map(Self::Path)
     }
 
     /// Index into [`MetricValues`].
@@ -85,6 +98,7 @@ impl Metric {
         let wait = |reason| WaitReason::ALL.iter().position(|one| *one == reason);
         match self {
             Self::Wait(reason) => OTHERS + wait(reason).unwrap_or_default(),
+            Self::Path(kind) => BEFORE_PATH + Kind::all().position(|one| one == kind).unwrap_or_default(),
             other => Self::OTHERS.iter().position(|one| *one == other).unwrap_or_default(),
         }
     }
@@ -102,6 +116,7 @@ impl Metric {
             Self::BytesRead => "bytes_read",
             Self::WastedReadahead => "wasted_readahead_bytes",
             Self::Wait(reason) => return format!("{}_wait_ms", reason.name().replace('-', "_")),
+            Self::Path(kind) => return format!("path_{}_ms", kind.name().replace('-', "_")),
         };
         key.to_owned()
     }
@@ -127,7 +142,7 @@ impl Metric {
     /// Unit of the metric.
     pub fn unit(self) -> Unit {
         match self {
-            Self::Wall | Self::Cpu | Self::FaultWait | Self::Wait(_) => Unit::Time,
+            Self::Wall | Self::Cpu | Self::FaultWait | Self::Wait(_) | Self::Path(_) => Unit::Time,
             Self::BytesRead | Self::WastedReadahead => Unit::Bytes,
             Self::Faults | Self::MajorFaults | Self::CowPages | Self::RelocatedPages => Unit::Count,
         }
@@ -145,6 +160,11 @@ impl Metric {
     /// Formats a value for a column: zero has no unit.
     pub(crate) fn cell(self, value: u64) -> String {
         if value == 0 { "0".to_owned() } else { self.show(value) }
+    }
+
+    /// Whether it is time on a critical path.
+    pub fn is_of_path(self) -> bool {
+        matches!(self, Self::Path(_))
     }
 
     /// Whether the metric is time in which a thread had nothing to do rather than being blocked.
@@ -213,6 +233,8 @@ pub struct Metrics {
     pub warnings: Vec<String>,
     places: BTreeMap<Place, MetricValues>,
     unknown: BTreeMap<(By, Metric), String>,
+    /// Paths of threads other than the command's first, by the pattern that a budget names; `None`: no path was followed.
+    paths: Option<BTreeMap<String, PathOf>>,
     /// Metrics of parts between markers, by what a budget calls them.
     pub windows: BTreeMap<String, Self>,
 }
@@ -225,7 +247,9 @@ impl Metrics {
             let available: Vec<&str> = available.collect();
             return Some(format!("available only by {}", available.join(", ")));
         }
-        self.unknown.get(&(by, metric)).cloned()
+        let is_followed = self.paths.is_some() || !matches!(metric, Metric::Path(_));
+        let not_followed = || (!is_followed).then(|| "the critical path was not followed".to_owned());
+        self.unknown.get(&(by, metric)).cloned().or_else(not_followed)
     }
 
     /// Value of a metric for a place; zero if the recording does not mention the place.
@@ -250,6 +274,9 @@ impl Metrics {
     pub fn sum(&self, by: By, pattern: &str, metric: Metric) -> (usize, MetricValue) {
         if let (By::Total, Some(window)) = (by, self.windows.get(pattern)) {
             return window.sum(by, "", metric);
+        }
+        if let (By::Thread, Metric::Path(_)) = (by, metric) {
+            return self.sum_of_path(pattern, metric);
         }
         let fitting = (self.places.iter()).filter(|(place, _)| place.by() == by && place.fits(pattern));
         let (places, at_least) = fitting.fold((0, 0_u64), |(places, sum), (_, values)| {
@@ -283,9 +310,13 @@ mod tests {
             "run_queue_wait_ms",
             "cpu_ms",
             "wall_ms",
+            "path_cpu_ms",
+            "path_fault_ms",
+            "path_run_queue_ms",
         ] {
             assert!(keys.iter().any(|one| one == key), "{key}");
         }
         assert_eq!(Metric::Wait(WaitReason::RunQueue).words(), "run queue wait");
+        assert_eq!(Metric::Path(Kind::Wait(WaitReason::Lock)).words(), "path lock");
     }
 }

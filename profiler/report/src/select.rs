@@ -240,6 +240,16 @@ impl Span {
         }
     }
 
+    /// Its start.
+    pub fn start(self) -> Duration {
+        self.from
+    }
+
+    /// Its end; `None` means unlimited.
+    pub fn end(self) -> Option<Duration> {
+        self.to
+    }
+
     /// Whether the range contains a time.
     pub fn has(self, time: Duration) -> bool {
         time >= self.from && self.to.is_none_or(|to| time < to)

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use super::args::Check;
 use super::output::{print_json, print_styled, to_file_or_stdout, to_stdout};
-use super::runs::{self, Wanted};
+use super::runs::{self, Wanted, WantedPaths};
 use crate::report::between::Between;
 use crate::report::check::budget::MAX_BYTES;
 use crate::report::check::{Allowance, Budget, github, judge, junit, text};
@@ -31,7 +31,16 @@ pub fn run(args: &Check) -> Result<ExitCode> {
     let between = (args.from_marker.is_some() || args.to_marker.is_some())
         .then(|| Between::new(args.from_marker.clone(), args.to_marker.clone()));
     let windows = budget.windows().into_iter().map(str::to_owned).collect();
-    let wanted = Wanted { between, windows };
+    // Asked for: as many waits as `ngmi path` takes.
+    let paths = budget.paths().map(|threads| WantedPaths {
+        most: usize::MAX,
+        threads,
+    });
+    let wanted = Wanted {
+        between,
+        windows,
+        paths,
+    };
     let measured = runs::read(&args.inputs, &wanted)?;
     let baseline = (!args.against.is_empty())
         .then(|| runs::read(&args.against, &wanted))

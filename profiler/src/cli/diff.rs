@@ -16,7 +16,7 @@ use crate::terminal::print_note;
 
 pub fn run(args: &Args) -> Result<ExitCode> {
     let (before, after) = sides(args)?;
-    let whole = Wanted::default();
+    let whole = Wanted::whole();
     let (a, b) = (runs::read(before, &whole)?, runs::read(after, &whole)?);
     let diff = Diff::new(&a, &b);
     if let Some(profile) = &args.profile {

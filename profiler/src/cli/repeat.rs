@@ -181,7 +181,7 @@ impl RunReporter {
             cache: outcome.cached,
             warnings: Vec::new(),
         };
-        let run = run.with(&runs::quietly(source, &Wanted::default())?);
+        let run = run.with(&runs::quietly(source, &Wanted::whole())?);
         self.0
             .write_all(&serde_json::to_vec(&run)?)
             .context("the process that started this run has ended")

@@ -1,5 +1,6 @@
 //! Metrics of recordings of the same workload, named individually or by their folder.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -8,20 +9,49 @@ use super::scratch::Scratch;
 use super::source::{self, Kind};
 use crate::report::between::Between;
 use crate::report::check::budget::between;
-use crate::report::metrics::{Facts, Metrics, Runs};
+use crate::report::metrics::{Facts, Metrics, Paths, Runs};
+use crate::report::path::PathFacts;
 use crate::report::select::Span;
 use crate::terminal::print_note;
 
 /// Maximum number of recordings in a set: the statistical test is exact.
 pub const MOST: usize = 50;
 
-/// Parts of each recording between markers.
+/// Most waits from which a critical path is followed that was not asked for: a second, and some 200 MB.
+const CHEAP: usize = 1 << 20;
+
+/// What is measured of each recording.
 #[derive(Debug, Default)]
 pub struct Wanted {
     /// What is measured; `None`: everything.
     pub between: Option<Between>,
     /// Other parts that a budget names.
     pub windows: Vec<String>,
+    /// The critical paths; `None`: no path is followed.
+    pub paths: Option<WantedPaths>,
+}
+
+/// Critical paths: of the command's first thread, and others.
+#[derive(Debug)]
+pub struct WantedPaths {
+    /// Most waits from which they are followed.
+    pub most: usize,
+    /// Patterns of other threads.
+    pub threads: BTreeSet<String>,
+}
+
+impl Wanted {
+    /// Everything that takes little time or memory: the whole recording, and the critical path if it has few waits.
+    pub fn whole() -> Self {
+        let paths = WantedPaths {
+            most: CHEAP,
+            threads: BTreeSet::new(),
+        };
+        Self {
+            paths: Some(paths),
+            ..Self::default()
+        }
+    }
 }
 
 /// The metrics of every recording, or of its part between markers; a folder means all profiles in it.
@@ -68,6 +98,8 @@ pub fn quietly(file: &Path, wanted: &Wanted) -> Result<Metrics> {
     let mut facts = Facts::beyond_memory(&scratch.rows());
     let windows = wanted.windows.iter().filter_map(|name| between(name));
     facts.between = wanted.between.iter().cloned().chain(windows).collect();
+    let wanted_paths = wanted.paths.as_ref();
+    facts.path = wanted_paths.map(|paths| PathFacts::without_samples(paths.most));
     let (tables, kind) = source::read_any(file, &mut facts)?;
     if let Kind::Foreign(by) = kind {
         facts.foreign = Some(format!(
@@ -81,10 +113,23 @@ pub fn quietly(file: &Path, wanted: &Wanted) -> Result<Metrics> {
         spans.push(Span::new(from, to));
     }
     let (whole, windows) = spans.split_at(wanted.between.iter().count());
-    let mut metrics = Metrics::within(&tables, &facts, whole.first().copied());
+    let paths = facts
+        .path
+        .take()
+        .map(|facts| Paths::new(&tables, facts))
+        .zip(wanted_paths);
+    let within = |span: Option<Span>| {
+        let metrics = Metrics::within(&tables, &facts, span);
+        match &paths {
+            Some((paths, wanted)) => {
+                metrics.with_paths(&tables, paths, span, wanted.threads.iter().map(String::as_str))
+            }
+            None => metrics,
+        }
+    };
+    let mut metrics = within(whole.first().copied());
     for (name, span) in wanted.windows.iter().zip(windows) {
-        let window = Metrics::within(&tables, &facts, Some(*span));
-        metrics.windows.insert(name.clone(), window);
+        metrics.windows.insert(name.clone(), within(Some(*span)));
     }
     scratch.was_whole()?;
     Ok(metrics)

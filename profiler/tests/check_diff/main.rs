@@ -19,6 +19,7 @@ mod check;
 mod diff;
 mod made;
 mod metrics;
+mod path;
 mod recipes;
 mod recorded;
 mod subcommand;

@@ -1,5 +1,7 @@
 //! Options and messages of `ngmi path`, on a recording without surprises.
 
+use serde_json::Value;
+
 use crate::harness::Ngmi;
 use crate::harness::skip::needs_capture;
 use crate::run::{path, record};
@@ -45,4 +47,37 @@ fn what_has_no_path_is_refused_with_a_reason() {
     refused(&["--from", "5000"], &["lived from", "--from"]);
     refused(&["--from", "2", "--to", "1"], &["--from is not before --to"]);
     refused(&["--from-marker", "nonsense"], &["no markers"]);
+}
+
+#[test]
+fn check_and_diff_measure_the_same_path() {
+    needs_capture!();
+    let Some(run) = record("convoy", |_| None) else { return };
+    let tid = run.window.tid.to_string();
+    let report: Value = serde_json::from_str(&path(&run.outcome, &["--json"])).unwrap();
+    let reasons = report["by_reason"].as_array().unwrap();
+    let first = report["thread"]["tid"].as_u64().unwrap().to_string();
+    assert_eq!(first, tid, "the window is of the first thread");
+    let key = |row: &Value| format!("path_{}_ms", row["reason"].as_str().unwrap().replace('-', "_"));
+    let limits: Vec<String> = reasons.iter().map(|row| format!("{} = 0\n", key(row))).collect();
+    let file = run.outcome.file("budget.toml");
+    std::fs::write(&file, format!("[total]\n{}", limits.concat())).unwrap();
+    let log = run.outcome.file("log");
+    let check = Ngmi::subcommand("check")
+        .arg(&log)
+        .arg("--budget")
+        .arg(&file)
+        .arg("--json");
+    let judged: Value = serde_json::from_str(&check.run().expect_code(1).stdout).unwrap();
+    let diff = Ngmi::subcommand("diff").arg(&log).arg(&log).arg("--json");
+    let diff: Value = serde_json::from_str(&diff.run().expect_code(0).stdout).unwrap();
+    for row in reasons {
+        let metric = key(row).replace("_ms", "_ns");
+        let of = |rows: &Value| {
+            let found = rows.as_array().unwrap().iter().find(|one| one["metric"] == *metric);
+            found.unwrap_or_else(|| panic!("{metric}: {rows}")).clone()
+        };
+        assert_eq!(of(&judged["rows"])["measured"], row["time_ns"], "{metric}");
+        assert_eq!(of(&diff["rows"])["median_b"], row["time_ns"], "{metric}");
+    }
 }

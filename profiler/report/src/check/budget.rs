@@ -113,6 +113,17 @@ impl Budget {
             .collect()
     }
 
+    /// Patterns of the threads whose critical paths it limits; `None`: it limits no path at all.
+    pub fn paths(&self) -> Option<BTreeSet<String>> {
+        let of_path = || {
+            let entries = self.entries.iter();
+            entries.filter(|entry| matches!(entry.metric, Metric::Path(_)))
+        };
+        of_path().next()?;
+        let of_threads = of_path().filter(|entry| entry.by == By::Thread);
+        Some(of_threads.map(|entry| entry.name.clone()).collect())
+    }
+
     /// Parses a budget.
     ///
     /// # Errors

@@ -111,7 +111,7 @@ pub struct Diff {
     /// There are enough runs to distinguish any change from noise.
     #[serde(rename = "can_tell")]
     pub has_enough_runs: bool,
-    /// Totals first, then parts; within each, rows above noise first, then by the largest change.
+    /// Totals first, then the critical path, then parts; within each, rows above noise first, then by the largest change.
     pub rows: Vec<Row>,
     /// Metrics that are unknown in at least one recording.
     pub gaps: Vec<Gap>,
@@ -121,12 +121,12 @@ impl Diff {
     /// Compares two sets of runs.
     pub fn new(a: &Runs, b: &Runs) -> Self {
         let has_enough_runs = smallest(a.all.len(), b.all.len()) <= FALSE_SHARE;
-        let (mut totals, mut parts, mut gaps) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut totals, mut path, mut parts, mut gaps) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let places: BTreeSet<&Place> = a.all.iter().chain(&b.all).flat_map(Metrics::places).collect();
         let used: BTreeSet<By> = places.iter().map(|place| place.by()).collect();
         let mut scales: BTreeMap<By, Vec<(Metric, Scale)>> = BTreeMap::new();
         for metric in Metric::all() {
-            for by in used.iter().copied().filter(|by| by.has_metric(metric)) {
+            for by in used.iter().copied().filter(|by| is_compared(*by, metric)) {
                 let unknown = |runs: &Runs| runs.all.iter().find_map(|run| run.unknown(by, metric));
                 match unknown(a).or_else(|| unknown(b)) {
                     Some(why) => gaps.push(Gap { by, metric, why }),
@@ -147,10 +147,11 @@ impl Diff {
                 &mut parts
             };
             for (metric, scale) in scales.get(&place.by()).into_iter().flatten() {
+                let rows = if metric.is_of_path() { &mut path } else { &mut *rows };
                 rows.extend(row(place, *metric, (&sides.0, &sides.1), scale));
             }
         }
-        for rows in [&mut totals, &mut parts] {
+        for rows in [&mut totals, &mut path, &mut parts] {
             if has_enough_runs {
                 test(rows);
             }
@@ -160,6 +161,7 @@ impl Diff {
                 noise.cmp(&other_noise).then(share.total_cmp(&other_share))
             });
         }
+        totals.append(&mut path);
         totals.append(&mut parts);
         Self {
             runs_a: a.all.len(),
@@ -172,13 +174,26 @@ impl Diff {
 
     /// The rows of the table of `by`.
     pub fn by(&self, by: By) -> impl Iterator<Item = &Row> {
-        self.rows.iter().filter(move |row| row.place.by() == by)
+        let is_of_path = |row: &Row| row.metric.is_of_path();
+        self.rows
+            .iter()
+            .filter(move |row| row.place.by() == by && !is_of_path(row))
+    }
+
+    /// The rows of the critical path of the command's first thread.
+    pub fn path(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| row.metric.is_of_path())
     }
 
     /// Rows that changed by more than noise.
     pub fn changed(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| row.verdict == Verdict::Changed)
     }
+}
+
+/// Whether a metric is compared by this dimension: of critical paths, only that of the command's first thread is.
+fn is_compared(by: By, metric: Metric) -> bool {
+    by.has_metric(metric) && (by == By::Total || !metric.is_of_path())
 }
 
 /// The reference that changes of a metric are compared with.

@@ -47,7 +47,10 @@ const MOST: usize = 50;
 /// If writing fails.
 pub fn write(out: &mut dyn Write, diff: &Diff, names: (&str, &str), top: usize) -> io::Result<()> {
     head(out, diff, names)?;
-    totals(out, diff)?;
+    let totals = diff.by(By::Total).filter(|row| row.medians() != (0, 0));
+    whole(out, "total", totals.map(|row| (row, row.metric.words())))?;
+    let path = diff.path().filter(|row| row.medians() != (0, 0));
+    whole(out, "critical path", path.map(|row| (row, reason(row.metric))))?;
     for by in [By::Function, By::File, By::Section, By::Thread, By::Phase] {
         table(out, diff, by, top)?;
     }
@@ -106,15 +109,28 @@ fn enough(rows: usize) -> usize {
         .unwrap_or(MOST)
 }
 
-fn totals(out: &mut dyn Write, diff: &Diff) -> io::Result<()> {
-    writeln!(out, "\n{}", GRID.head("total"))?;
-    for row in diff.by(By::Total).filter(|row| row.medians() != (0, 0)) {
+/// The reason of a metric of the critical path.
+fn reason(metric: Metric) -> String {
+    match metric {
+        Metric::Path(kind) => kind.name().to_owned(),
+        other => other.words(),
+    }
+}
+
+/// Values of a whole recording.
+fn whole<'r>(out: &mut dyn Write, title: &str, rows: impl Iterator<Item = (&'r Row, String)>) -> io::Result<()> {
+    let mut rows = rows.peekable();
+    if rows.peek().is_none() {
+        return Ok(());
+    }
+    writeln!(out, "\n{}", GRID.head(title))?;
+    for (row, name) in rows {
         let (a, b) = row.medians();
         let part = match (a, b) {
             (0, _) => "new".to_owned(),
             _ => format!("{:+.1} %", (b as f64 - a as f64) * 100.0 / a as f64),
         };
-        write_row(out, row, &row.metric.words(), part)?;
+        write_row(out, row, &name, part)?;
     }
     Ok(())
 }
@@ -165,6 +181,7 @@ fn gaps(out: &mut dyn Write, gaps: &[Gap]) -> io::Result<()> {
     for gap in gaps.iter().filter(|gap| is_whole(gap) || has_total(gap)) {
         let metric = match gap.metric {
             Metric::Wait(_) => "waits".to_owned(),
+            Metric::Path(_) => "critical path".to_owned(),
             metric => metric.words(),
         };
         let what = if gap.by == By::Total {

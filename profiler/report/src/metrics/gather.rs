@@ -6,6 +6,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::between::Between;
 use crate::dirty::{ChainId, FirstCopy};
+use crate::path::PathFacts;
 use crate::sorted::{Row, Scratch, Sorted};
 use crate::{faults, io, waits};
 use base::addr::{FileOffset, PAGE, Timestamp, ns};
@@ -117,6 +118,8 @@ pub struct Facts {
     pub(super) may_have_copied: u64,
     /// Set for a profile of another program, which contains only samples: the reason why other metrics are unknown.
     pub foreign: Option<String>,
+    /// What critical paths are followed through; `None`: they are not wanted.
+    pub path: Option<PathFacts>,
     /// Finds the markers between which metrics are wanted.
     pub between: Vec<Between>,
 }
@@ -147,7 +150,10 @@ fn may_have_copied(fault: &FaultFact) -> bool {
 }
 
 impl FactSink for Facts {
-    fn sample(&mut self, _: &Tables, sample: &SampleFact) {
+    fn sample(&mut self, tables: &Tables, sample: &SampleFact) {
+        if let Some(path) = &mut self.path {
+            path.sample(tables, sample);
+        }
         self.samples.push(Sample {
             time: sample.time.0,
             cpu_ns: ns(sample.cpu_time),
@@ -180,6 +186,9 @@ impl FactSink for Facts {
 
     fn wait(&mut self, tables: &Tables, wait: &WaitFact) {
         self.waits.wait(tables, wait);
+        if let Some(path) = &mut self.path {
+            path.wait(tables, wait);
+        }
     }
 
     fn request(&mut self, tables: &Tables, request: &RequestFact) {
@@ -190,7 +199,11 @@ impl FactSink for Facts {
         self.faults.process_ended(tables, process);
     }
 
-    fn joined(&mut self, _: &Tables, _: &Cause) {}
+    fn joined(&mut self, tables: &Tables, cause: &Cause) {
+        if let Some(path) = &mut self.path {
+            path.joined(tables, cause);
+        }
+    }
 }
 
 #[cfg(test)]

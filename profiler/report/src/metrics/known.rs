@@ -167,12 +167,14 @@ fn with_merged_threads(facts: &Facts, is_part: bool, reasons: &mut Reasons) {
 
 fn waits(tables: &Tables, facts: &Facts, all: &[Metric], is_part: bool, reasons: &mut Reasons) {
     let recording = &tables.recording;
+    let of_path: Vec<Metric> = Metric::of_path().collect();
     // `--off-cpu off` leaves only the hook that CPU time needs.
     let mut hooks = recording.hooks.iter();
     let is_watched = hooks.any(|hook| hook.hook.contains("sched_wak") && hook.refused.is_none());
     if !is_watched && facts.waits.rows.is_empty() && recording.waits_seen == 0 {
         let why = not_watched(recording, "switch", "--off-cpu")
             .unwrap_or_else(|| "no waits were recorded; record with `--off-cpu all`".to_owned());
+        reasons.add(By::ALL, &of_path, &why);
         return reasons.add(By::ALL, all, &why);
     }
     let folded = (recording.folded_waits.iter()).fold(0_u64, |sum, folded| sum.saturating_add(folded.waits));
@@ -183,6 +185,7 @@ fn waits(tables: &Tables, facts: &Facts, all: &[Metric], is_part: bool, reasons:
         );
         let by = [By::Phase, By::File, By::Function].into_iter();
         reasons.add(by.chain(of_part(is_part)), all, &why);
+        reasons.add(By::ALL, &of_path, &why);
     }
 }
 

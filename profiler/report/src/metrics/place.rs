@@ -32,6 +32,8 @@ impl By {
     pub fn has_metric(self, metric: Metric) -> bool {
         match metric {
             Metric::Wall => self == Self::Total,
+            // Of a function or file, `ngmi path` shows the part in a path.
+            Metric::Path(_) => matches!(self, Self::Total | Self::Thread),
             // Running and waiting happen in functions, not in pages.
             Metric::Cpu | Metric::Wait(_) => self != Self::Section,
             _ => true,

@@ -99,6 +99,7 @@ impl Metrics {
             warnings,
             places: views.named(&sums),
             unknown: unknown(tables, facts, span.is_some()),
+            paths: None,
             windows: BTreeMap::new(),
         }
     }

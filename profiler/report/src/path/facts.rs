@@ -14,10 +14,12 @@ use fact::{
 const MAX_KEPT: usize = 1 << 23;
 
 /// Facts of a recording, by thread.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct PathFacts {
     threads: Vec<ThreadRows>,
     requests: FxHashMap<(ThreadId, Timestamp), LaneRequest>,
+    most: usize,
+    keeps_samples: bool,
     kept: usize,
     left_out: u64,
 }
@@ -30,7 +32,29 @@ struct ThreadRows {
     cpu: u64,
 }
 
+impl Default for PathFacts {
+    fn default() -> Self {
+        Self {
+            threads: Vec::new(),
+            requests: FxHashMap::default(),
+            most: MAX_KEPT,
+            keeps_samples: true,
+            kept: 0,
+            left_out: 0,
+        }
+    }
+}
+
 impl PathFacts {
+    /// Keeps at most `most` waits and requests, and no samples: for a path whose functions are not needed.
+    pub fn without_samples(most: usize) -> Self {
+        Self {
+            most: most.min(MAX_KEPT),
+            keeps_samples: false,
+            ..Self::default()
+        }
+    }
+
     /// Whether it contains no waits.
     pub fn is_empty(&self) -> bool {
         self.threads.iter().all(|rows| rows.waits.is_empty())
@@ -72,11 +96,16 @@ impl PathFacts {
 
     /// The rows of a thread, if there is capacity for one more.
     fn rows(&mut self, thread: ThreadId) -> Option<&mut ThreadRows> {
-        if self.kept >= MAX_KEPT {
+        if self.kept >= self.most {
             self.left_out = self.left_out.saturating_add(1);
             return None;
         }
         self.kept += 1;
+        self.existing(thread)
+    }
+
+    /// The rows of a thread.
+    fn existing(&mut self, thread: ThreadId) -> Option<&mut ThreadRows> {
         if thread.index() >= self.threads.len() {
             self.threads.resize_with(thread.index() + 1, ThreadRows::default);
         }
@@ -91,9 +120,16 @@ impl FactSink for PathFacts {
 
     fn sample(&mut self, _: &Tables, sample: &SampleFact) {
         let (time, stack) = (sample.time, sample.stack);
-        if let Some(rows) = self.rows(sample.thread) {
+        let keeps = self.keeps_samples;
+        let rows = if keeps {
+            self.rows(sample.thread)
+        } else {
+            self.existing(sample.thread)
+        };
+        let Some(rows) = rows else { return };
+        rows.cpu = rows.cpu.saturating_add(ns(sample.cpu_time));
+        if keeps {
             rows.samples.push(LaneSample { time, stack });
-            rows.cpu = rows.cpu.saturating_add(ns(sample.cpu_time));
         }
     }
 

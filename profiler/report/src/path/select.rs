@@ -1,12 +1,10 @@
 //! Which thread's path, and over which time span.
 
-use std::time::Duration;
-
 use super::facts::PathFacts;
 use super::walk::Window;
 use crate::functions::Functions;
 use crate::lifetime::life;
-use crate::select::{Names, SelectError, Selection, Words, takes};
+use crate::select::{Names, SelectError, Selection, Span, Words, takes};
 use crate::text::{duration, fit};
 use base::addr::{Timestamp, ns};
 use fact::{Tables, ThreadId};
@@ -74,10 +72,8 @@ pub fn choose(tables: &Tables, facts: &PathFacts, selection: &Selection) -> Resu
         })
         .map(|(id, _)| id)
         .collect();
-    let windows = matching.iter().map(|id| (*id, window(tables, *id, selection)));
-    // The first of several.
-    let longest = windows.rev().max_by_key(|(_, window)| window.end.since(window.start));
-    let (thread, window) = longest.ok_or(PathError::NoThread)?;
+    let span = Span::new(selection.from, selection.to);
+    let (thread, window) = longest(tables, &matching, span).ok_or(PathError::NoThread)?;
     if window.start >= window.end {
         return Err(elsewhere(tables, thread));
     }
@@ -88,27 +84,35 @@ pub fn choose(tables: &Tables, facts: &PathFacts, selection: &Selection) -> Resu
     })
 }
 
-fn default_thread(tables: &Tables, facts: &PathFacts) -> Option<ThreadId> {
+/// Which of the threads lived longest in a time range, and when.
+pub(crate) fn longest(tables: &Tables, threads: &[ThreadId], span: Span) -> Option<(ThreadId, Window)> {
+    let windows = threads.iter().map(|id| (*id, window(tables, *id, span)));
+    // The first of several.
+    windows.rev().max_by_key(|(_, window)| window.end.since(window.start))
+}
+
+/// The command's first thread, or the one that ran longest.
+pub(crate) fn default_thread(tables: &Tables, facts: &PathFacts) -> Option<ThreadId> {
     let process = tables.command_process();
     let first = process.and_then(|process| tables.processes.get(process.index())?.main_thread);
     first.or_else(|| facts.busiest())
 }
 
-fn window(tables: &Tables, thread: ThreadId, selection: &Selection) -> Window {
+fn window(tables: &Tables, thread: ThreadId, span: Span) -> Window {
     let recording = &tables.recording;
-    let since = |time: Duration| Timestamp(recording.start.0.saturating_add(ns(time)));
+    let since = |time| Timestamp(recording.start.0.saturating_add(ns(time)));
     let (born, end) = match tables.threads.get(thread.index()) {
         Some(thread) => life(recording, thread),
         None => (recording.start, recording.end),
     };
     Window {
-        start: selection.from.map_or(born, |from| born.max(since(from))),
-        end: selection.to.map_or(end, |to| end.min(since(to))),
+        start: born.max(since(span.start())),
+        end: span.end().map_or(end, |to| end.min(since(to))),
     }
 }
 
 fn elsewhere(tables: &Tables, id: ThreadId) -> PathError {
-    let lived = window(tables, id, &Selection::default());
+    let lived = window(tables, id, Span::default());
     let shown = |time: Timestamp| duration(ns(time.since(tables.recording.start)));
     let thread = tables.threads.get(id.index());
     PathError::Elsewhere {

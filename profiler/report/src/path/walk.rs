@@ -32,6 +32,16 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Number of kinds.
+    pub const COUNT: usize = 2 + WaitReason::ALL.len();
+
+    /// Every kind.
+    pub fn all() -> impl Iterator<Item = Self> {
+        [Self::Cpu, Self::Fault]
+            .into_iter()
+            .chain(WaitReason::ALL.into_iter().map(Self::Wait))
+    }
+
     /// Its name: `cpu`, `fault`, or the reason of the wait.
     pub fn name(self) -> &'static str {
         match self {
