@@ -20,7 +20,7 @@ pub mod what_if;
 
 pub use facts::PathFacts;
 pub use report::PathReport;
-pub use select::choose;
+pub use select::{PathError, choose};
 pub use view::PathView;
 
 #[cfg(test)]

@@ -4,14 +4,14 @@ use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
-use super::args::{Export, ExportFormat};
+use super::args::{Export, ExportFormat, time_range};
 use super::missing::About;
 use super::output::{file_of, to_stdout};
 use super::scratch::Scratch;
 use super::source::{self, Kind};
-use super::{faults, io as requests, waits};
+use super::{faults, io as requests, path, waits};
 use crate::fact::{FactSink, Recording, Tables};
 use crate::plural::counted;
 use crate::profile::FOREIGN;
@@ -19,7 +19,8 @@ use crate::record::spool::Output;
 use crate::report::export::Type;
 use crate::report::interchange::parquet::Writer;
 use crate::report::interchange::{Sums, Table, Weight, folded, otlp, pprof, samples};
-use crate::report::{faults as faults_report, io as io_report, waits as waits_report};
+use crate::report::select::Selection;
+use crate::report::{faults as faults_report, io as io_report, path as path_report, waits as waits_report};
 use crate::terminal::print_note;
 
 /// Size of the output buffer in bytes.
@@ -65,7 +66,11 @@ pub fn run(mut args: Export) -> Result<ExitCode> {
 
 fn export(args: &Export) -> Result<ExitCode> {
     let weight = weight(args)?;
-    let (input, output, format) = (&args.input, &args.output, args.format);
+    let (output, format) = (&args.output, args.format);
+    let input = Source {
+        file: &args.input,
+        path_of: path_of(args)?,
+    };
     let mut tables: Vec<Table> = Vec::new();
     for table in &args.tables {
         if !tables.contains(table) {
@@ -82,7 +87,7 @@ fn export(args: &Export) -> Result<ExitCode> {
         let mut to = Output::create(output)?;
         let what = {
             let mut out = BufWriter::with_capacity(BUFFER, to.file());
-            write(input, &mut out, format, &tables, weight)?
+            write(&input, &mut out, format, &tables, weight)?
         };
         let bytes = to.finish()?;
         print_note(format_args!(
@@ -98,7 +103,7 @@ fn export(args: &Export) -> Result<ExitCode> {
     // An error before the first byte is not an error of the output.
     let mut failed = None;
     let written = to_stdout(&mut io::stdout(), |out| {
-        match write(input, out, format, &tables, weight) {
+        match write(&input, out, format, &tables, weight) {
             Ok(_) => Ok(()),
             Err(error) => match error.downcast::<Unwritable>() {
                 Ok(Unwritable(error)) => Err(error),
@@ -112,6 +117,29 @@ fn export(args: &Export) -> Result<ExitCode> {
     failed.map_or(written, Err)
 }
 
+/// What is exported.
+struct Source<'a> {
+    file: &'a Path,
+    /// Whose critical path, and over which time span.
+    path_of: Selection,
+}
+
+/// Whose critical path is exported.
+fn path_of(args: &Export) -> Result<Selection> {
+    let is_default = args.threads.is_empty() && args.from_marker.is_none() && args.to_marker.is_none();
+    if !is_default && !args.tables.contains(&Table::Path) {
+        bail!("--thread, --from-marker and --to-marker select a critical path: add --table path");
+    }
+    let markers = (args.from_marker.as_deref(), args.to_marker.as_deref());
+    let (from, to) = time_range(&args.input, (None, None), markers)?;
+    Ok(Selection {
+        threads: args.threads.clone(),
+        from,
+        to,
+        ..Selection::default()
+    })
+}
+
 /// The weight of folded stacks.
 fn weight(args: &Export) -> Result<Weight> {
     let weight = args.weight.unwrap_or_default();
@@ -121,8 +149,8 @@ fn weight(args: &Export) -> Result<Weight> {
     for table in &args.tables {
         if !table.measures().iter().any(|(measured, ..)| *measured == weight) {
             bail!(
-                "{} have no {}; weigh them by time or count",
-                table.name(),
+                "{}s have no {}; weigh them by time or count",
+                table.row(),
                 weight.name()
             );
         }
@@ -132,7 +160,7 @@ fn weight(args: &Export) -> Result<Weight> {
 
 /// Writes all tables, and returns a description of what was written.
 fn write(
-    input: &Path,
+    input: &Source<'_>,
     out: &mut (dyn Write + Send),
     format: ExportFormat,
     tables: &[Table],
@@ -143,16 +171,19 @@ fn write(
         return Ok(rows_of(rows, *table));
     }
     let mut sums = Sums::new(tables);
-    let recorded = read(input, &mut sums, tables)?;
+    let recorded = read(input.file, &mut sums, tables)?;
+    path::note_left_out(sums.left_out_of_path());
+    sums.follow_path(&recorded, &input.path_of)
+        .with_context(|| input.file.display().to_string())?;
     let mut all = 0_u64;
     for table in tables {
         let here = sums.count(*table);
         if here == 0 && tables.len() == 1 {
-            return Err(none(input, &recorded, *table));
+            return Err(none(input.file, &recorded, *table));
         }
         // For a profile from another program, the reason was printed already.
         if here == 0 && recorded.recording.scope != FOREIGN {
-            print_note(format_args!("{:#}", none(input, &recorded, *table)));
+            print_note(format_args!("{:#}", none(input.file, &recorded, *table)));
         }
         warn_of_budget(&recorded.recording, *table, here);
         all = all.saturating_add(here);
@@ -175,8 +206,7 @@ fn write(
 
 /// The number of rows of a table: `1 sample`, `2 samples`.
 fn rows_of(number: u64, table: Table) -> String {
-    let name = table.name();
-    counted(number, name.strip_suffix('s').unwrap_or(name))
+    counted(number, table.row())
 }
 
 /// Reads the facts of a file, unless it cannot have any of these tables.
@@ -197,7 +227,8 @@ fn read(input: &Path, sink: &mut dyn FactSink, wanted: &[Table]) -> Result<Table
 }
 
 /// Writes one row per event, and returns the number of rows.
-fn rows(input: &Path, out: &mut (dyn Write + Send), table: Table) -> Result<u64> {
+fn rows(source: &Source<'_>, out: &mut (dyn Write + Send), table: Table) -> Result<u64> {
+    let input = source.file;
     let scratch = Scratch::new();
     let written = match table {
         Table::Samples => {
@@ -240,6 +271,19 @@ fn rows(input: &Path, out: &mut (dyn Write + Send), table: Table) -> Result<u64>
             let mut exporter = Exporter::new(&view);
             parquet(out, &notes, (&COLUMNS, &TYPES), |rows| {
                 view.waits().try_for_each(|wait| rows.row(&exporter.row(&wait)))
+            })
+        }
+        Table::Path => {
+            use path_report::export::{COLUMNS, Exporter, TYPES};
+            let mut facts = path_report::PathFacts::default();
+            let tables = read(input, &mut facts, &[table])?;
+            let notes = begin(input, &tables, table, u64::from(!facts.is_empty()))?;
+            path::note_left_out(facts.left_out());
+            let chosen = path_report::choose(&tables, &facts, &source.path_of);
+            let view = path_report::PathView::new(&tables, facts, chosen.with_context(|| input.display().to_string())?);
+            let exporter = Exporter::new(&view);
+            parquet(out, &notes, (&COLUMNS, &TYPES), |rows| {
+                view.pieces.iter().try_for_each(|piece| rows.row(&exporter.row(piece)))
             })
         }
     };
@@ -293,7 +337,7 @@ fn warn_of_budget(recording: &Recording, table: Table, here: u64) {
     match table {
         // Thinned samples have weights, so their times are complete.
         Table::Samples => {}
-        Table::Waits => waits::warn_of_budget(recording),
+        Table::Waits | Table::Path => waits::warn_of_budget(recording),
         // A sum counts parts of requests, and no unfinished ones.
         Table::Requests => {
             let (folded, seen) = (folded_requests(recording), recording.requests_seen);
@@ -315,6 +359,6 @@ fn about(recording: &Recording, table: Table) -> (About, u64) {
         Table::Samples => (SAMPLES, recording.samples_seen),
         Table::Faults => (faults::FAULTS, recording.faults_seen),
         Table::Requests => (requests::REQUESTS, recording.requests_seen),
-        Table::Waits => (waits::WAITS, recording.waits_seen),
+        Table::Waits | Table::Path => (waits::WAITS, recording.waits_seen),
     }
 }

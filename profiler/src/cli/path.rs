@@ -23,13 +23,7 @@ pub fn run(args: &Path) -> Result<ExitCode> {
         bail!("{input} contains no waits{why}");
     }
     warn_of_budget(&tables.recording);
-    if facts.left_out() > 0 {
-        let left_out = facts.left_out();
-        print_note(format_args!(
-            "{left_out} waits, samples and requests were left out (memory limit): the path counts waits among them as \
-             time on a CPU; record a shorter time"
-        ));
-    }
+    note_left_out(facts.left_out());
     let chosen = choose(&tables, &facts, &selection).with_context(|| input.to_string())?;
     let view = PathView::new(&tables, facts, chosen);
     print(
@@ -42,6 +36,16 @@ pub fn run(args: &Path) -> Result<ExitCode> {
         || PathReport::new(&view),
         |mut out, report| text::write(&mut out, report, args.output.top),
     )
+}
+
+/// Notes what a path is followed without.
+pub fn note_left_out(left_out: u64) {
+    if left_out > 0 {
+        print_note(format_args!(
+            "{left_out} waits, samples and requests were left out (memory limit): the path counts waits among them as \
+             time on a CPU; record a shorter time"
+        ));
+    }
 }
 
 fn selection(args: &Path) -> Result<Selection> {

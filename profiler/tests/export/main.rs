@@ -18,6 +18,7 @@ mod skip;
 
 mod beyond_memory;
 mod lists;
+mod path;
 mod readers;
 mod rows;
 mod stacks;

@@ -11,7 +11,12 @@ use super::{exported, ngmi, profile};
 #[test]
 fn duckdb_reads_the_rows_that_ndjson_has() {
     let (folder, input) = profile();
-    for (table, subcommand) in [("faults", "faults"), ("requests", "io"), ("waits", "waits")] {
+    for (table, subcommand) in [
+        ("faults", "faults"),
+        ("requests", "io"),
+        ("waits", "waits"),
+        ("path", "path"),
+    ] {
         let file = exported(&input, &["--format=parquet", "--table", table], "rows.parquet");
         let rows = folder.path().join("rows.ndjson");
         std::fs::write(&rows, ngmi(&[subcommand, "--ndjson"], &input).stdout).unwrap();
@@ -52,7 +57,7 @@ fn the_documented_queries_run() {
         .collect();
     assert!(queries.len() >= 5, "{}", queries.len());
     let (folder, input) = profile();
-    for table in ["samples", "faults", "requests", "waits"] {
+    for table in ["samples", "faults", "requests", "waits", "path"] {
         exported(
             &input,
             &["--format=parquet", "--table", table],

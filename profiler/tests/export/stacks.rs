@@ -8,11 +8,12 @@ use super::profile_synthetic::{CONTAINER, hostile};
 use super::readers::{inferno, node, pprof, python};
 use super::{exported, json, profile};
 
-const ALL: &str = "--table=samples,waits,faults,requests";
+const ALL: &str = "--table=samples,waits,faults,requests,path";
 
 /// What ngmi's own subcommands report: each value type, its unit and its total.
 fn expected(input: &Path) -> Vec<(&'static str, &'static str, u64)> {
     let (faults, waits, io) = (json("faults", input), json("waits", input), json("io", input));
+    let path = json("path", input);
     let of = |value: &Value| value.as_u64().unwrap();
     let done = of(&io["totals"]["read_bytes"]) + of(&io["totals"]["written_bytes"]);
     let facts = super::everything();
@@ -28,6 +29,8 @@ fn expected(input: &Path) -> Vec<(&'static str, &'static str, u64)> {
         ("ios", "count", of(&io["totals"]["ios"])),
         ("io_time", "nanoseconds", of(&io["totals"]["time_ns"])),
         ("io_bytes", "bytes", done),
+        ("path_pieces", "count", of(&path["totals"]["pieces"])),
+        ("path", "nanoseconds", of(&path["totals"]["time_ns"])),
     ]
 }
 
@@ -185,7 +188,13 @@ fn opentelemetry_messages_match_the_subcommands() {
 #[test]
 fn inferno_draws_folded_stacks() {
     let (_folder, input) = profile();
-    for (at, table) in [(0, "samples"), (2, "waits"), (4, "faults"), (7, "requests")] {
+    for (at, table) in [
+        (0, "samples"),
+        (2, "waits"),
+        (4, "faults"),
+        (7, "requests"),
+        (10, "path"),
+    ] {
         for (offset, weight) in ["count", "time"].into_iter().enumerate() {
             let file = exported(
                 &input,

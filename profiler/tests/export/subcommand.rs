@@ -68,6 +68,21 @@ fn impossible_requests_are_refused_with_a_remedy() {
         &input,
         &["waits have no bytes", "time or count"],
     );
+    check(
+        &["--format=folded", "--table=path", "--weight=bytes"],
+        &input,
+        &["path pieces have no bytes"],
+    );
+    check(
+        &["--format=folded", "--table=waits", "--thread=main"],
+        &input,
+        &["--thread", "add --table path"],
+    );
+    check(
+        &["--format=parquet", "--table=path", "--thread=absent"],
+        &input,
+        &["no thread", "absent"],
+    );
     let foreign = folder.path().join("foreign.json");
     std::fs::write(&foreign, OTHERS).unwrap();
     check(
@@ -94,6 +109,7 @@ fn impossible_requests_are_refused_with_a_remedy() {
         ("faults", "--faults all"),
         ("waits", "--off-cpu all"),
         ("requests", "record again"),
+        ("path", "--off-cpu all"),
     ] {
         for format in ["pprof", "otlp", "folded", "parquet"] {
             let arguments = ["export", "-o", file, "--format", format, "--table", table];

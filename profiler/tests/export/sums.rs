@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use profiler::report::faults::{self, FaultReport};
 use profiler::report::interchange::{Sums, Table, Weight, folded, otlp, pprof};
 use profiler::report::io::{self, IoReport};
+use profiler::report::path::{PathFacts, PathView, choose};
+use profiler::report::select::Selection;
 use profiler::report::waits::{self, WaitReport};
 use proptest::prelude::*;
 
@@ -16,6 +18,8 @@ use super::replay;
 fn totals(facts: &Synthetic) -> Vec<(Table, [u64; 3])> {
     let mut sums = Sums::new(&Table::ALL);
     replay(facts, &mut sums);
+    // No path without a thread that lived.
+    let _ = sums.follow_path(&facts.tables, &Selection::default());
     let finished = sums.finish(&facts.tables);
     let of = |table: Table, weight: Weight| {
         let of_table = finished.iter().filter(|(key, _)| key.what.table() == table);
@@ -38,6 +42,20 @@ fn about_files(facts: &Synthetic) -> ([u64; 2], BTreeSet<String>) {
         }
     }
     (totals, names)
+}
+
+/// The pieces of the path and its time span.
+fn path_totals(facts: &Synthetic) -> [u64; 3] {
+    let mut path = PathFacts::default();
+    replay(facts, &mut path);
+    match choose(&facts.tables, &path, &Selection::default()) {
+        Ok(chosen) if !path.is_empty() => {
+            let view = PathView::new(&facts.tables, path, chosen);
+            let span = chosen.window.end.since(chosen.window.start);
+            [view.pieces.len() as u64, u64::try_from(span.as_nanos()).unwrap(), 0]
+        }
+        _ => [0; 3],
+    }
 }
 
 fn check(facts: &Synthetic) -> Result<(), TestCaseError> {
@@ -65,7 +83,7 @@ fn check(facts: &Synthetic) -> Result<(), TestCaseError> {
     let mut io_facts = io::Facts::default();
     replay(facts, &mut io_facts);
     let view = io::View::new(tables, &io_facts);
-    let selector = io::Selector::new(&view, &io::Selection::default()).unwrap();
+    let selector = io::Selector::new(&view, &Selection::default()).unwrap();
     let io_totals = IoReport::new(&view, &selector).totals;
 
     let fault_bytes = facts
@@ -80,6 +98,7 @@ fn check(facts: &Synthetic) -> Result<(), TestCaseError> {
             Table::Faults => [fault_totals.faults, fault_totals.time_ns, fault_bytes],
             Table::Requests => [io_totals.ios, io_totals.time_ns, done],
             Table::Waits => [waited.waits, waited.off_ns, 0],
+            Table::Path => path_totals(facts),
         };
         prop_assert_eq!(found, expected, "{:?}", table);
     }
@@ -114,6 +133,7 @@ proptest! {
         for table in Table::ALL {
             let mut sums = Sums::new(&[table]);
             replay(&facts, &mut sums);
+            let _ = sums.follow_path(&facts.tables, &Selection::default());
             let mut out = Vec::new();
             folded::write(&mut out, &facts.tables, &mut sums, Weight::Count).unwrap();
             for line in String::from_utf8(out).unwrap().lines() {

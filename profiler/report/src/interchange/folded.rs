@@ -41,12 +41,21 @@ pub fn write(out: &mut dyn Write, tables: &Tables, sums: &mut Sums, weight: Weig
     for (key, sum) in &finished {
         let process = tree.name(&places.process(key, sums));
         let mut at = tree.child(NONE, process);
+        let (thread, reason) = places.path_frames(key, sums).unzip();
+        if let Some(thread) = thread {
+            let thread = tree.name(&thread);
+            at = tree.child(at, thread);
+        }
         let mut frames = places.stack(key.stack, key.cut);
         frames.reverse();
         for frame in frames {
             for name in tree.frame(&places, frame).iter().rev() {
                 at = tree.child(at, *name);
             }
+        }
+        if let Some(reason) = reason.flatten() {
+            let reason = tree.name(&reason);
+            at = tree.child(at, reason);
         }
         if let Some(node) = tree.nodes.get_mut(at as usize) {
             node.weight = node.weight.saturating_add(sum.of(weight));

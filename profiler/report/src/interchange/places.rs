@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::sums::{Key, Sums, What, Who};
 use crate::functions::{Function, Functions};
+use crate::path::walk::Kind;
 use crate::text::{escaped, is_unsafe};
 use base::addr::PAGE;
 use base::hex::hex;
@@ -199,6 +200,7 @@ impl<'a> Places<'a> {
             What::Sample => {}
             What::Fault(class) => text(Label::Class, class.name()),
             What::Wait(reason) => text(Label::Reason, reason.name()),
+            What::Path(kind) => text(Label::Reason, kind.name()),
             What::Io(device, operation) => {
                 text(Label::Operation, operation.name());
                 if let Some(device) = self.tables.devices.get(device.index()) {
@@ -226,6 +228,19 @@ impl<'a> Places<'a> {
             }
             Who::Unknown => Cow::Borrowed("[unknown]"),
         }
+    }
+
+    /// The thread of a piece of the critical path, and its reason unless it ran: the outermost and the innermost frame
+    /// of its stack where there are no labels.
+    pub fn path_frames<'s>(&'s self, key: &Key, sums: &'s Sums) -> Option<(Cow<'s, str>, Option<String>)> {
+        let What::Path(kind) = key.what else { return None };
+        let thread = match key.who {
+            Who::Thread(id) => self.tables.threads.get(id.index()).map(|thread| thread.name.as_str()),
+            Who::Named(number) => sums.name(number).map(|name| name.thread.as_str()),
+            Who::Unknown => None,
+        };
+        let reason = (kind != Kind::Cpu).then(|| format!("[{}]", kind.name()));
+        Some((harmless(thread.unwrap_or("[unknown]")), reason))
     }
 }
 

@@ -3,8 +3,10 @@
 //! They add up to the totals of `ngmi faults`, `ngmi waits` and `ngmi io`, and to the CPU time of `ngmi convert --json`.
 
 mod measures;
+mod path;
 mod room;
 mod subject;
+mod what;
 
 use std::mem::take;
 use std::sync::Arc;
@@ -14,15 +16,16 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub use measures::{Table, Weight};
 use subject::Paths;
 pub use subject::Subject;
+pub use what::What;
 
 use crate::io::select::bases;
+use crate::path::PathFacts;
 use base::addr::ns;
-use fact::fault::FaultClass;
 use fact::reasons::refined;
-use fact::request::{Operation, RequestCoverage};
+use fact::request::RequestCoverage;
 use fact::{
-    BioFact, DeviceId, EventKind, FactSink, FaultFact, MappedFileId, Mark, ProcessId, RequestFact, SampleFact, StackId,
-    Tables, ThreadId, Visit, WaitFact, WaitReason,
+    BioFact, Cause, EventKind, FactSink, FaultFact, MappedFileId, Mark, ProcessId, RequestFact, SampleFact, StackId,
+    Tables, ThreadId, Visit, WaitFact,
 };
 
 /// The thread that a sum is attributed to.
@@ -34,31 +37,6 @@ pub enum Who {
     Named(u32),
     /// Unknown.
     Unknown,
-}
-
-/// The kind of event that was measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum What {
-    /// Time on a CPU.
-    Sample,
-    /// A page fault.
-    Fault(FaultClass),
-    /// A wait.
-    Wait(WaitReason),
-    /// A part of a request.
-    Io(DeviceId, Operation),
-}
-
-impl What {
-    /// The table that this event belongs to.
-    pub fn table(self) -> Table {
-        match self {
-            Self::Sample => Table::Samples,
-            Self::Fault(_) => Table::Faults,
-            Self::Wait(_) => Table::Waits,
-            Self::Io(..) => Table::Requests,
-        }
-    }
 }
 
 /// The key of a sum.
@@ -123,6 +101,8 @@ pub struct Sums {
     names: Vec<Name>,
     known: FxHashMap<Name, u32>,
     paths: Paths,
+    /// What the critical path is followed through, if it is wanted.
+    path: Option<PathFacts>,
     /// The approximate limit for the number of sums.
     room: usize,
     /// Processes that ended: no more facts of them follow.
@@ -151,6 +131,7 @@ impl Sums {
             names: Vec::new(),
             known: FxHashMap::default(),
             paths: Paths::default(),
+            path: wanted.contains(&Table::Path).then(PathFacts::default),
             room,
             ended: FxHashSet::default(),
             gathers: false,
@@ -287,6 +268,9 @@ impl Sums {
 
 impl FactSink for Sums {
     fn sample(&mut self, tables: &Tables, sample: &SampleFact) {
+        if let Some(path) = &mut self.path {
+            path.sample(tables, sample);
+        }
         if self.wants(Table::Samples) {
             let sum = Sum {
                 count: u64::from(sample.weight),
@@ -316,6 +300,9 @@ impl FactSink for Sums {
     }
 
     fn wait(&mut self, tables: &Tables, wait: &WaitFact) {
+        if let Some(path) = &mut self.path {
+            path.wait(tables, wait);
+        }
         if self.wants(Table::Waits) {
             let file = self.subject(wait);
             let who = Who::Thread(wait.thread);
@@ -362,6 +349,12 @@ impl FactSink for Sums {
         }
     }
 
+    fn joined(&mut self, tables: &Tables, cause: &Cause) {
+        if let Some(path) = &mut self.path {
+            path.joined(tables, cause);
+        }
+    }
+
     fn process_ended(&mut self, _: &Tables, process: ProcessId) {
         self.ended.insert(process);
     }
@@ -369,9 +362,9 @@ impl FactSink for Sums {
     fn wants_stacks(&self, kind: EventKind) -> bool {
         let wants = |table| self.wants(table);
         match kind {
-            EventKind::Sample => wants(Table::Samples),
+            EventKind::Sample => wants(Table::Samples) || wants(Table::Path),
             EventKind::Fault => wants(Table::Faults),
-            EventKind::Wait => wants(Table::Waits) || wants(Table::Requests),
+            EventKind::Wait => wants(Table::Waits) || wants(Table::Requests) || wants(Table::Path),
         }
     }
 
@@ -381,6 +374,9 @@ impl FactSink for Sums {
 
     fn visit(&mut self, visit: &mut dyn Visit) {
         self.visit_stacks(visit);
+        if let Some(path) = &mut self.path {
+            path.visit(visit);
+        }
     }
 
     fn shrink_if_too_many(&mut self, tables: &Tables) -> bool {

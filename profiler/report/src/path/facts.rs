@@ -7,7 +7,8 @@ use rustc_hash::FxHashMap;
 use super::lanes::{EndedBy, Lane, LaneRequest, LaneSample, LaneWait, Lanes};
 use base::addr::{Timestamp, ns};
 use fact::{
-    Cause, EffectKind, EventKind, FactSink, Mark, ProcessId, Reason, SampleFact, Tables, ThreadId, WaitFact, WaitReason,
+    Cause, EffectKind, EventKind, FactSink, Mark, ProcessId, Reason, SampleFact, Tables, ThreadId, Visit, WaitFact,
+    WaitReason, visit_stack,
 };
 
 /// Most waits, samples and requests that are kept, together: some 2.3 GiB with their lanes and the replay.
@@ -134,6 +135,20 @@ impl FactSink for PathFacts {
     }
 
     fn mark(&mut self, _: &Tables, _: &Mark) {}
+
+    fn shows_stacks(&self) -> bool {
+        true
+    }
+
+    fn visit(&mut self, visit: &mut dyn Visit) {
+        for rows in &mut self.threads {
+            rows.waits
+                .iter_mut()
+                .for_each(|wait| visit_stack(&mut wait.stack, visit));
+            let samples = rows.samples.iter_mut();
+            samples.for_each(|sample| visit_stack(&mut sample.stack, visit));
+        }
+    }
 
     fn wait(&mut self, _: &Tables, wait: &WaitFact) {
         if let Some(rows) = self.rows(wait.thread) {

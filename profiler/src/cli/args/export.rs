@@ -21,8 +21,9 @@ pub struct Export {
     /// Output format
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub format: ExportFormat,
-    /// Tables to export: samples, faults, requests or waits (several for pprof and otlp). Default:
-    /// faults, or samples for a profile from another program, which contains nothing else
+    /// Tables to export: samples, faults, requests, waits or path, the critical path (several for
+    /// pprof and otlp). Default: faults, or samples for a profile from another program, which
+    /// contains nothing else
     #[arg(
         long = "table",
         value_name = "TABLE",
@@ -37,6 +38,17 @@ pub struct Export {
     /// Weight of folded stacks: time (ns), count or bytes
     #[arg(long, value_name = "WEIGHT", hide_possible_values = true, value_parser = named(Weight::ALL, Weight::name))]
     pub weight: Option<Weight>,
+    /// Thread whose critical path is exported, by id or name (`*` matches any text). Default: the
+    /// command's first thread
+    #[arg(long = "thread", value_name = "THREAD")]
+    pub threads: Vec<String>,
+    /// The critical path from the start of the first marker with this name
+    #[arg(long, value_name = "NAME")]
+    pub from_marker: Option<String>,
+    /// The critical path up to the end of the first marker with this name, after that of
+    /// --from-marker
+    #[arg(long, value_name = "NAME")]
+    pub to_marker: Option<String>,
 }
 
 /// `--format`

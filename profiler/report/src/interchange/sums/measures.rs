@@ -3,7 +3,7 @@
 use base::named;
 
 named! {
-    /// A kind of event that can be exported.
+    /// A table that can be exported: a kind of event, or the critical path.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
     pub enum Table {
         /// CPU samples.
@@ -14,10 +14,23 @@ named! {
         Requests => "requests",
         /// Waits.
         Waits => "waits",
+        /// The pieces of the critical path.
+        Path => "path",
     }
 }
 
 impl Table {
+    /// The name of a row.
+    pub const fn row(self) -> &'static str {
+        match self {
+            Self::Samples => "sample",
+            Self::Faults => "fault",
+            Self::Requests => "request",
+            Self::Waits => "wait",
+            Self::Path => "path piece",
+        }
+    }
+
     /// Its measures: weight, and the name and unit for formats with sample types.
     pub const fn measures(self) -> &'static [(Weight, &'static str, &'static str)] {
         match self {
@@ -38,6 +51,10 @@ impl Table {
             Self::Waits => &[
                 (Weight::Count, "waits", "count"),
                 (Weight::Time, "off_cpu", "nanoseconds"),
+            ],
+            Self::Path => &[
+                (Weight::Count, "path_pieces", "count"),
+                (Weight::Time, "path", "nanoseconds"),
             ],
         }
     }
