@@ -19,6 +19,7 @@ mod loader_cache;
 pub mod names;
 pub mod needed;
 pub mod options;
+pub mod path_track;
 pub mod places;
 pub mod preload;
 pub mod privilege;

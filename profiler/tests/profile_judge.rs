@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use profile_synthetic::{Synthetic, at, everything, fault, large, wait};
+use profile_synthetic::{Synthetic, at, everything, fault, large, path_track, wait};
 use profiler::fact::reduce::budget::Budget;
 use profiler::fact::{FaultFact, StackId, ThreadId, WaitFact, WaitReason};
+use profiler::profile::PathTrack;
 use profiler::report::Summary;
 use serde_json::Value;
 
@@ -24,6 +25,16 @@ fn judge(facts: &Synthetic, budget: Budget) -> Option<(Value, Summary)> {
 
 /// The same, with more arguments for the front end.
 fn judge_with(facts: &Synthetic, budget: Budget, arguments: &[&str]) -> Option<(Value, Summary)> {
+    judge_path(facts, budget, None, arguments)
+}
+
+/// The same, with the track of a critical path.
+fn judge_path(
+    facts: &Synthetic,
+    budget: Budget,
+    path_track: Option<&PathTrack>,
+    arguments: &[&str],
+) -> Option<(Value, Summary)> {
     let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/profiler-cli");
     let node = Command::new("node").arg("--version").output().is_ok();
     if !node || !tool.join("node_modules").exists() {
@@ -34,7 +45,7 @@ fn judge_with(facts: &Synthetic, budget: Budget, arguments: &[&str]) -> Option<(
     let path: PathBuf = folder.path().join("profile.json");
     let (tables, collected) = facts.collect(budget);
     let mut file = std::fs::File::create(&path).unwrap();
-    profile::write(&tables, &collected, &mut file).unwrap();
+    profile::write_with_path(&tables, &collected, path_track, &mut file).unwrap();
     let run = Command::new(tool.join("check"))
         .arg(&path)
         .args(["--faults", "--busy"])
@@ -101,6 +112,23 @@ fn page_faults_are_markers_weighted_by_time() {
     assert_eq!(disk.count(), waited.count());
     let slow = faults.iter().find(|fault| fault["duration"] == 5.0).unwrap();
     assert_eq!(slow["label"], "file-read libdemo.so 0x2000 .text demo::run");
+}
+
+#[test]
+fn the_track_of_a_path_has_its_time() {
+    let facts = everything();
+    let track = path_track();
+    let Some((found, _)) = judge_path(&facts, Budget::default(), Some(&track), &[]) else {
+        return;
+    };
+    let threads = found["threads"].as_array().unwrap();
+    let path = threads.iter().find(|thread| thread["tid"] == "100-path").unwrap();
+    assert_eq!(
+        (&path["isThread"], &path["weightType"]),
+        (&false.into(), &"tracing-ms".into())
+    );
+    let ms = path["samples"].as_f64().unwrap();
+    assert!((ms - 100.0).abs() < 1e-6, "{ms} ms of 100");
 }
 
 #[test]

@@ -5,6 +5,8 @@
 mod flows;
 #[path = "profile_write/io.rs"]
 mod io;
+#[path = "profile_write/path.rs"]
+mod path;
 #[path = "profile_write/peaks.rs"]
 mod peaks;
 mod profile_synthetic;

@@ -31,4 +31,4 @@ pub use format::FORMAT_VERSION;
 pub use gecko::{GeckoError, Merged, merge_gecko};
 pub use lint::lint;
 pub use read::{ProfileSource, named};
-pub use write::{Difference, ProfileStats, Weights, write};
+pub use write::{Difference, PathLink, PathPiece, PathTrack, ProfileStats, Weights, write, write_with_path};

@@ -1,6 +1,7 @@
 //! The payloads of markers, for the writer and the reader, and their schemas.
 
 pub(crate) mod fault;
+pub(crate) mod link;
 pub(crate) mod mark;
 pub(crate) mod peak;
 pub(crate) mod request;
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// Name of Firefox's markers with a picture of a window, and type of their payloads.
 pub const SCREENSHOT: &str = "CompositorScreenshot";
 /// The types of payloads that ngmi writes.
-pub const OWN_TYPES: [&str; 15] = [
+pub const OWN_TYPES: [&str; 16] = [
     "ProcessStart",
     "Exec",
     "ProcessExit",
@@ -31,6 +32,7 @@ pub const OWN_TYPES: [&str; 15] = [
     wakeup::WAKEUP,
     peak::LATENCY,
     peak::DEPTH,
+    link::LINK,
     request::DISK_REQUEST,
     request::REQUEST,
 ];

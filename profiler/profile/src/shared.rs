@@ -12,6 +12,7 @@ pub(crate) mod left;
 pub(crate) mod place;
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
@@ -146,9 +147,9 @@ impl<'a> Shared<'a> {
     }
 
     /// Adds a synthetic frame, after those of the tables.
-    pub fn add_label(&mut self, name: &'static str, category: Category) -> Result<u32, WriteError> {
+    pub fn add_label(&mut self, name: Cow<'a, str>, category: Category) -> Result<u32, WriteError> {
         let row = row_number(self.frames.len())?;
-        let func = self.func(Cow::Borrowed(name), None, None)?;
+        let func = self.func(name, None, None)?;
         self.frames.push(FrameRow {
             address: NONE,
             lib: NONE,
@@ -163,9 +164,13 @@ impl<'a> Shared<'a> {
 
     /// Adds a stack that ends in a label, after those of the tables.
     pub fn add_labelled(&mut self, caller: Option<StackId>, label: u32) -> Result<u32, WriteError> {
+        self.add_stack_row(self.stack_row(caller), label)
+    }
+
+    /// Adds a row of a synthetic stack, after those of the tables.
+    pub fn add_stack_row(&mut self, caller: Option<u32>, frame: u32) -> Result<u32, WriteError> {
         let row = row_number(self.stack_frames.len())?;
-        let caller = self.stack_row(caller);
-        self.stack_frames.push(label);
+        self.stack_frames.push(frame);
         self.stack_prefix_offsets.push(caller.map_or(0, |caller| row - caller));
         Ok(row)
     }
@@ -178,6 +183,12 @@ impl<'a> Shared<'a> {
     /// Row of a stack's innermost function.
     pub fn stack_row(&self, stack: Option<StackId>) -> Option<u32> {
         self.stack_ends.get(stack?.index()).copied()
+    }
+
+    /// Rows of a frame, outermost function first.
+    pub fn frame_rows(&self, frame: FrameId) -> Range<u32> {
+        let row = |index: usize| self.frame_starts.get(index).copied().unwrap_or_default();
+        row(frame.index())..row(frame.index() + 1)
     }
 
     /// The modules that are left to the front end's symbol servers.

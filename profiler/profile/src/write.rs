@@ -8,6 +8,7 @@ mod flows;
 mod info;
 mod libs;
 mod markers;
+mod path;
 mod peaks;
 mod sample;
 mod skeleton;
@@ -26,6 +27,9 @@ use self::companion::{Companion, CompanionThread};
 use self::device::{DeviceThread, OperationNames};
 pub use self::difference::{Difference, Weights};
 use self::markers::{MarkerNames, Markers};
+use self::path::PathRows;
+use self::path::PathThread;
+pub use self::path::{PathLink, PathPiece, PathTrack};
 use self::sample::{SampleRows, Samples};
 use self::skeleton::{Skeleton, ThreadRow};
 use self::timeline::{Timeline, Waiting};
@@ -74,6 +78,19 @@ pub struct ProfileStats {
 ///
 /// Fails if `out` fails, if there is no thread, or if a table is larger than the front end's 31-bit indices reach.
 pub fn write(tables: &Tables, collected: &Collected, out: &mut dyn Write) -> Result<ProfileStats, WriteError> {
+    write_with_path(tables, collected, None, out)
+}
+
+/// The same, with the track of a critical path.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_with_path(
+    tables: &Tables,
+    collected: &Collected,
+    path: Option<&PathTrack>,
+    out: &mut dyn Write,
+) -> Result<ProfileStats, WriteError> {
     if tables.threads.is_empty() {
         return Err(WriteError::Empty);
     }
@@ -82,7 +99,9 @@ pub fn write(tables: &Tables, collected: &Collected, out: &mut dyn Write) -> Res
     let names = MarkerNames::new(tables, collected, &mut shared)?;
     let labels = Labels::new(collected, &mut shared)?;
     let operations = OperationNames::new(&mut shared)?;
-    let mut skeleton = skeleton::build(tables, collected, zero, end)?;
+    let rows = path.map(|path| PathRows::new(path, (tables, collected), (&mut shared, &names.flows), (zero, end)));
+    let path_rows = rows.transpose()?;
+    let mut skeleton = skeleton::build((tables, collected), path, (zero, end))?;
     skeleton
         .meta
         .insert("symbolicated".to_owned(), json!(!shared.left().any()));
@@ -94,6 +113,7 @@ pub fn write(tables: &Tables, collected: &Collected, out: &mut dyn Write) -> Res
         skeleton: &skeleton,
         labels: &labels,
         operations: &operations,
+        path: path_rows.as_ref(),
         waiting: Waiting::new(collected, &labels, (zero, end)),
         zero,
         end,
@@ -137,6 +157,7 @@ struct Whole<'a> {
     skeleton: &'a Skeleton,
     labels: &'a Labels,
     operations: &'a OperationNames,
+    path: Option<&'a PathRows<'a>>,
     waiting: Option<Waiting<'a>>,
     zero: Timestamp,
     end: Timestamp,
@@ -162,6 +183,8 @@ impl Serialize for Whole<'_> {
         let threads = threads.chain(companions.map(|(companion, row)| Track::Companion(self, companion, row)));
         let devices = skeleton.devices.iter();
         let threads = threads.chain(devices.map(|(device, row)| Track::Device(self, *device, row)));
+        let path = self.path.iter().copied().zip(&skeleton.path);
+        let threads = threads.chain(path.map(|(rows, row)| Track::Path(self, rows, row)));
         let mut profile = serializer.serialize_map(None)?;
         profile.serialize_entry("meta", &skeleton.meta)?;
         profile.serialize_entry("libs", &Seq(libraries))?;
@@ -186,6 +209,7 @@ enum Track<'a> {
     Thread(&'a Whole<'a>, ThreadId, &'a ThreadRow),
     Companion(&'a Whole<'a>, &'a Companion, &'a ThreadRow),
     Device(&'a Whole<'a>, DeviceId, &'a ThreadRow),
+    Path(&'a Whole<'a>, &'a PathRows<'a>, &'a ThreadRow),
 }
 
 impl Serialize for Track<'_> {
@@ -203,6 +227,15 @@ impl Serialize for Track<'_> {
                     names: whole.operations,
                     marker_names: whole.names,
                     times: (whole.zero, whole.end),
+                };
+                thread.serialize(serializer)
+            }
+            Self::Path(whole, rows, row) => {
+                let thread = PathThread {
+                    rows,
+                    row,
+                    tables: whole.tables,
+                    zero: whole.zero,
                 };
                 thread.serialize(serializer)
             }

@@ -4,9 +4,11 @@
 //! [`facts`] collects facts into [`lanes`]; [`walk`] follows the path through them, by the [`rules`]; [`what_if`]
 //! computes how long the span would have taken without a part of it.
 
+pub mod chain;
 pub mod export;
 pub mod facts;
 pub(crate) mod holders;
+pub mod kept;
 pub mod lanes;
 pub mod report;
 mod rules;

@@ -15,6 +15,7 @@ use symbols::OnDownload;
 use super::binaries::OpenBinaries;
 use super::gecko;
 use super::names;
+use super::path_track::path_track;
 use super::servers::NameServers;
 use super::sources::{self, SourcePlaces};
 use super::spool::Output;
@@ -170,8 +171,9 @@ pub fn place(output: Output, summary: &mut Summary) -> Result<()> {
 /// When it can't be written.
 pub fn write_profile(output: &mut Output, tables: &Tables, collected: &Collected) -> Result<u64> {
     let place = format!("cannot write {}", output.path().display());
+    let path = path_track(tables, collected);
     let stats = gzip::gzip(output.file(), gzip::OF_PROFILES, |out| {
-        Ok(profile::write(tables, collected, out)?)
+        Ok(profile::write_with_path(tables, collected, path.as_ref(), out)?)
     });
     Ok(stats.context(place)?.bytes)
 }

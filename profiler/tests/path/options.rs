@@ -1,5 +1,7 @@
 //! Options and messages of `ngmi path`, on a recording without surprises.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::harness::Ngmi;
@@ -80,4 +82,53 @@ fn check_and_diff_measure_the_same_path() {
         assert_eq!(of(&judged["rows"])["measured"], row["time_ns"], "{metric}");
         assert_eq!(of(&diff["rows"])["median_b"], row["time_ns"], "{metric}");
     }
+}
+
+#[test]
+fn the_profile_has_a_track_of_the_path() {
+    needs_capture!();
+    let Some(run) = record("chain", |_| None) else { return };
+    let report: Value = serde_json::from_str(&path(&run.outcome, &["--json"])).unwrap();
+    let packed = std::fs::File::open(run.outcome.file("out.json.gz")).unwrap();
+    let profile: Value = serde_json::from_reader(flate2::read::GzDecoder::new(packed)).unwrap();
+    let threads = profile["threads"].as_array().unwrap().iter();
+    let tracks: Vec<&Value> = threads
+        .filter(|thread| thread["ngmiCompanion"].get("path").is_some())
+        .collect();
+    assert_eq!(tracks.len(), 1);
+    let samples = &tracks[0]["samples"];
+    let rows = samples["stack"].as_array().unwrap().iter();
+    let rows = rows.zip(samples["weight"].as_array().unwrap());
+    let mut of_threads: BTreeMap<u64, u64> = BTreeMap::new();
+    for (stack, weight) in rows.filter(|(stack, _)| !stack.is_null()) {
+        let root = root(&profile, usize::try_from(stack.as_u64().unwrap()).unwrap());
+        let (_, tid) = root.rsplit_once('/').unwrap();
+        let tid = tid.trim_end_matches(')').parse().unwrap();
+        let weight = weight.as_f64().unwrap() * 1e6;
+        assert!(weight >= 0.0);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is not negative"
+        )]
+        let weight = weight.round() as u64;
+        *of_threads.entry(tid).or_default() += weight;
+    }
+    for row in report["by_thread"].as_array().unwrap() {
+        let tid = row["tid"].as_u64().unwrap();
+        assert_eq!(row["time_ns"].as_u64(), of_threads.remove(&tid), "{row}");
+    }
+    assert_eq!(of_threads, BTreeMap::new());
+}
+
+/// The outermost function of a stack.
+fn root(profile: &Value, mut row: usize) -> &str {
+    let shared = &profile["shared"];
+    let at = |column: &Value, row: usize| usize::try_from(column[row].as_u64().unwrap()).unwrap();
+    while at(&shared["stackTable"]["prefixOffset"], row) > 0 {
+        row -= at(&shared["stackTable"]["prefixOffset"], row);
+    }
+    let frame = at(&shared["stackTable"]["frame"], row);
+    let name = at(&shared["funcTable"]["name"], at(&shared["frameTable"]["func"], frame));
+    shared["stringArray"][name].as_str().unwrap()
 }

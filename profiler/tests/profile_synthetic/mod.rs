@@ -16,8 +16,9 @@ use profiler::fact::reduce::budget::{Budget, Collected, Collector};
 use profiler::fact::{
     Cause, FactSink, FaultFact, Frame, FrameId, FrameName, Location, Mark, MarkKind, Module, ModuleId, ModuleKind,
     PagesReadFact, Process, ProcessId, Recording, RequestFact, SampleFact, SourceFrame, StackEnds, StackId, StackNode,
-    Tables, Thread, ThreadId, TruncationReason, WaitFact, Walks,
+    Tables, Thread, ThreadId, TruncationReason, WaitFact, WaitReason, Walks,
 };
+use profiler::profile::{PathLink, PathPiece, PathTrack};
 
 pub use faults::{fault, read};
 pub use large::large;
@@ -59,6 +60,14 @@ impl Synthetic {
         self.causes.iter().for_each(|cause| collector.joined(&tables, cause));
         let collected = collector.finish(&mut tables);
         (tables, collected)
+    }
+
+    /// The profile with the track of a path as JSON.
+    pub fn json_with(&self, path: &PathTrack) -> Vec<u8> {
+        let (tables, collected) = self.collect(Budget::default());
+        let mut out = Vec::new();
+        profile::write_with_path(&tables, &collected, Some(path), &mut out).unwrap();
+        out
     }
 
     /// The profile as JSON.
@@ -132,6 +141,39 @@ pub fn named(functions: &[(&str, Option<&str>, Option<u32>)], start: u64, size: 
         symbol_start: start,
         symbol_size: size,
         inline_chain: chain.collect(),
+    }
+}
+
+/// A path of thread 1 over 100 ms, of which thread 0 had 9 ms and a page fault 6 ms.
+pub fn path_track() -> PathTrack {
+    let piece = |start, end, thread, stack: Option<u32>, wait| PathPiece {
+        start: at(start),
+        end: at(end),
+        thread: ThreadId(thread),
+        stack: stack.map(StackId::new),
+        wait,
+    };
+    let link = |start, end, thread, via: Option<WaitReason>, wait: Option<u64>| PathLink {
+        start: at(start),
+        end: at(end),
+        thread: ThreadId(thread),
+        via,
+        part: hostile()[0].clone(),
+        wait: wait.map(|moment| (ThreadId(1), at(moment))),
+    };
+    PathTrack {
+        thread: ThreadId(1),
+        pieces: vec![
+            piece(0, 30, 1, Some(1), None),
+            piece(30, 39, 0, Some(0), None),
+            piece(39, 45, 1, Some(0), Some((WaitReason::Unknown, true))),
+            piece(45, 60, 1, None, Some((WaitReason::Poll, false))),
+            piece(60, 100, 0, None, Some((WaitReason::RunQueue, false))),
+        ],
+        links: vec![
+            link(0, 30, 1, None, None),
+            link(30, 39, 0, Some(WaitReason::Lock), Some(39)),
+        ],
     }
 }
 

@@ -14,7 +14,7 @@ use super::profile_synthetic::{at, large, wait};
 use super::*;
 
 /// Thread or device, name and start of each marker, by the text of its flow's id.
-fn flows(profile: &Value) -> BTreeMap<String, Vec<(String, String, f64)>> {
+pub fn flows(profile: &Value) -> BTreeMap<String, Vec<(String, String, f64)>> {
     let strings = &profile["shared"]["stringArray"];
     let text = |index: &Value| strings[index.as_u64().unwrap() as usize].as_str().unwrap().to_owned();
     let mut flows: BTreeMap<String, Vec<_>> = BTreeMap::new();

@@ -115,7 +115,7 @@ impl Adder<'_, '_> {
         }
         let frame = match self.frames.get(&label) {
             Some(frame) => *frame,
-            None => self.shared.add_label(label.name(), label.category())?,
+            None => self.shared.add_label(label.name().into(), label.category())?,
         };
         self.frames.insert(label, frame);
         let row = self.shared.add_labelled(stack, frame)?;

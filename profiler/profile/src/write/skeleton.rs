@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use self::parts::Parts;
 pub use self::parts::ThreadRow;
 use super::companion::{self, Companion};
+use super::path::{self, PathTrack};
 use super::visible::{self, Visible};
 use super::{counter, device, info};
 use crate::error::WriteError;
@@ -38,12 +39,18 @@ pub struct Skeleton {
     pub companions: Vec<(Companion, ThreadRow)>,
     /// Tracks of block devices, which follow the companions.
     pub devices: Vec<(DeviceId, ThreadRow)>,
+    /// The track of a critical path, which is the last one.
+    pub path: Option<ThreadRow>,
     /// `counters`
     pub counters: Vec<Value>,
 }
 
 /// Builds these parts. The profile's times are relative to `zero`.
-pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Timestamp) -> Result<Skeleton, WriteError> {
+pub fn build(
+    (tables, collected): (&Tables, &Collected),
+    path: Option<&PathTrack>,
+    (zero, end): (Timestamp, Timestamp),
+) -> Result<Skeleton, WriteError> {
     let visible = visible::choose(tables, collected, (zero, end));
     let mut profile = new_profile(tables, zero);
     categories::add_to(&mut profile);
@@ -51,6 +58,7 @@ pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Times
     schema::fault::add_to(&mut profile);
     schema::wait::add_to(&mut profile);
     schema::peak::add_to(&mut profile);
+    schema::link::add_to(&mut profile);
     let processes = add_processes(&mut profile, tables, zero);
     let threads = add_threads(&mut profile, tables, &processes, zero)?;
     counter::add_to(
@@ -96,12 +104,18 @@ pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Times
     let of_thread = rows.first().map(ThreadRow::fields).unwrap_or_default();
     let device_row = |device: &DeviceId| (*device, ThreadRow::new(device::row(tables, *device, &of_thread)));
     let device_rows = devices.iter().map(device_row).collect();
+    let path_row = |track: &PathTrack| {
+        let of_thread = rows.get(*places.get(track.thread.index())?)?.fields();
+        Some(ThreadRow::new(path::row(tables, track, &of_thread)))
+    };
+    let path = path.and_then(path_row);
     let threads: Vec<_> = threads.into_iter().map(|(_, id)| id).zip(rows).collect();
     complete_meta(&mut meta, tables, &visible, &places, zero);
     show(&mut meta, companion);
     for index in 0..device::shown(devices.len()) {
         show(&mut meta, Some(first_device + index));
     }
+    show(&mut meta, path.is_some().then_some(first_device + devices.len()));
     for schema in meta
         .get_mut("markerSchema")
         .and_then(Value::as_array_mut)
@@ -120,6 +134,7 @@ pub fn build(tables: &Tables, collected: &Collected, zero: Timestamp, end: Times
         threads,
         companions,
         devices: device_rows,
+        path,
         counters,
     })
 }

@@ -3,14 +3,13 @@
 
 use std::hash::Hash;
 
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use super::chain::{LINKS, Link, longest};
 use super::select::Chosen;
 use super::tally::PathTally;
 use super::view::{Part, PathView, Place};
-use super::walk::{Kind, Piece};
-use crate::export::ns;
+use super::walk::Piece;
 use crate::grid::{GroupName, GroupRow, GroupTables, Grouping, Groupings, by_parts};
 use crate::lookup::{Lookup as _, thread_name};
 use crate::text::fit;
@@ -20,8 +19,6 @@ use fact::{DeviceId, MappedFile, MappedFileId, Recording, ThreadId, WaitReason};
 const SAVED_ROWS: usize = 16;
 /// Steps that this may take for a table, which limits the rows: each takes a pass over the path and its dependencies.
 const SAVED_STEPS: usize = 10_000_000;
-/// Number of links in a report.
-const LINKS: usize = 100;
 
 /// Summary of a path.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -56,21 +53,6 @@ pub struct PathThread {
     pub matching: usize,
 }
 
-/// Adjacent pieces in the time of one thread: running or waiting for a CPU, or one wait that is not replaced.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Link {
-    /// Its start, in ns since the start of the recording.
-    pub start_ns: u64,
-    /// Its duration, in ns.
-    pub time_ns: u64,
-    /// Thread id.
-    pub tid: u32,
-    /// The reason of the wait that led to this thread; `None` in the path's own thread.
-    pub via: Option<&'static str>,
-    /// Thread, reason and place of most of it, as a table shows them.
-    pub part: String,
-}
-
 impl PathReport {
     /// Summarizes a path.
     pub fn new(view: &PathView<'_>) -> Self {
@@ -98,7 +80,7 @@ impl PathReport {
             end_ns: since_start(window.end),
             totals,
             tables,
-            chain: chain(view),
+            chain: longest(view, LINKS).iter().map(|link| link.shown(view)).collect(),
         }
     }
 }
@@ -214,7 +196,7 @@ fn names(view: &PathView<'_>, place: Place) -> (Option<String>, Option<String>, 
 }
 
 /// `worker cpu in compress`, `GeckoMain fault of libxul.so`, `hog run-queue`.
-pub(super) fn part_text(view: &PathView<'_>, part: Part) -> String {
+pub fn part_text(view: &PathView<'_>, part: Part) -> String {
     let place = match names(view, part.place) {
         (Some(function), ..) => format!(" in {function}"),
         (_, Some(file), _) => format!(" of {}", fact::short_path(&file)),
@@ -230,66 +212,4 @@ fn short_thread(view: &PathView<'_>, id: ThreadId) -> String {
         .thread(id)
         .map_or("(unknown)", |thread| thread.name.as_str());
     fit(name, 20)
-}
-
-/// A link while pieces are added to it.
-struct OpenLink {
-    piece: Piece,
-    /// The part of a wait that is not replaced.
-    blocked: Option<Part>,
-    parts: FxHashMap<Part, u64>,
-}
-
-/// The longest links, by time.
-fn chain(view: &PathView<'_>) -> Vec<Link> {
-    let mut links: Vec<Link> = Vec::new();
-    let mut open: Option<OpenLink> = None;
-    for piece in &view.pieces {
-        let part = view.part(piece);
-        let is_running = matches!(part.kind, Kind::Cpu | Kind::Wait(WaitReason::RunQueue));
-        let blocked = (!is_running).then_some(part);
-        let is_same =
-            |link: &&mut OpenLink| (link.piece.lane, link.piece.via, link.blocked) == (piece.lane, piece.via, blocked);
-        let time = ns(piece.end.since(piece.start));
-        if let Some(link) = open.as_mut().filter(is_same) {
-            link.piece.end = piece.end;
-            *link.parts.entry(part).or_default() += time;
-        } else {
-            let next = OpenLink {
-                piece: *piece,
-                blocked,
-                parts: std::iter::once((part, time)).collect(),
-            };
-            let done = open.replace(next);
-            links.extend(done.map(|done| closed(view, &done)));
-            if links.len() >= 2 * LINKS {
-                keep_longest(&mut links);
-            }
-        }
-    }
-    links.extend(open.map(|last| closed(view, &last)));
-    keep_longest(&mut links);
-    links.sort_by_key(|link| link.start_ns);
-    links
-}
-
-fn keep_longest(links: &mut Vec<Link>) {
-    links.sort_by_key(|link| std::cmp::Reverse(link.time_ns));
-    links.truncate(LINKS);
-}
-
-fn closed(view: &PathView<'_>, link: &OpenLink) -> Link {
-    let piece = &link.piece;
-    let most = link
-        .parts
-        .iter()
-        .max_by_key(|(part, time)| (**time, std::cmp::Reverse(**part)));
-    let part = most.map_or_else(|| view.part(piece), |(part, _)| *part);
-    Link {
-        start_ns: view.tables.time_ns(piece.start),
-        time_ns: ns(piece.end.since(piece.start)),
-        tid: view.tables.thread(piece.lane).map_or(0, |thread| thread.tid),
-        via: piece.via.map(WaitReason::name),
-        part: part_text(view, part),
-    }
 }

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::report::{Link, PathReport};
+use super::chain::Link;
+use super::report::PathReport;
 use super::tally::PathTally;
 use crate::grid::{Column, Grid, GroupTable};
 use crate::lookup::headline;

@@ -7,15 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::WIDTH;
 use crate::export::ns;
+use crate::path::kept::lanes;
 use crate::path::walk::{Kind, Piece, walk};
-use crate::path::{PathFacts, choose};
-use crate::select::Selection;
 use crate::text::{columns, duration, fit_middle};
 use fact::reduce::budget::Collected;
 use fact::{Tables, ThreadId, WaitReason};
 
-/// Most waits and samples that it is computed from: a few tens of MB.
-const MAX_FACTS: usize = 200_000;
 /// Columns of a name.
 const NAME: usize = 24;
 
@@ -31,18 +28,7 @@ pub struct PathSummary {
 impl PathSummary {
     /// Follows the path. `None`: there is no command, nothing was waited for, or not every wait is at hand.
     pub fn new(tables: &Tables, collected: &Collected) -> Option<Self> {
-        let process = tables.command_process()?;
-        let main = tables.processes.get(process.index())?.main_thread?;
-        let is_whole = tables.recording.folded_waits.is_empty();
-        let facts = collected.threads.iter().map(|of| of.waits.len() + of.samples.len());
-        let has_waits = !collected.threads.get(main.index())?.waits.is_empty();
-        if !is_whole || !has_waits || facts.sum::<usize>() > MAX_FACTS {
-            return None;
-        }
-        let mut facts = PathFacts::default();
-        collected.replay(tables, &mut facts);
-        let chosen = choose(tables, &facts, &Selection::default()).ok()?;
-        let lanes = facts.lanes(tables);
+        let (lanes, chosen) = lanes(tables, collected)?;
         let mut parts: FxHashMap<Part, u64> = FxHashMap::default();
         for piece in walk(&lanes, chosen.thread, chosen.window) {
             let sum = parts.entry(Part::of(&piece, chosen.thread)).or_default();

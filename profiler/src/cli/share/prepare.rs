@@ -15,6 +15,7 @@ use crate::fact::reduce::budget::{Budget, Collector};
 use crate::fact::reduce::sanitize::{PersonalNames, sanitize};
 use crate::fact::reduce::strings::Kind;
 use crate::profile::{gzip, texts};
+use crate::record::path_track::path_track;
 use crate::report::privacy::disclosures;
 use crate::report::text::fit;
 
@@ -62,7 +63,8 @@ pub fn prepare(args: &Share) -> Result<Prepared> {
     args.keep_names.iter().for_each(|name| person.keep(name));
     let file = if args.sanitize {
         sanitize(&mut tables, &mut collected, &person);
-        let file = packed(|gzip| Ok(profile::write(&tables, &collected, gzip).map(drop)?))?;
+        let path = path_track(&tables, &collected);
+        let file = packed(|gzip| Ok(profile::write_with_path(&tables, &collected, path.as_ref(), gzip).map(drop)?))?;
         check_names(&file, &person.names())?;
         file
     } else {
