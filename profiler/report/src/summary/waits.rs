@@ -284,7 +284,7 @@ mod tests {
         .unwrap();
         let parts = summary.parts().map(|(_, part)| part / MS);
         // Fault, disk, lock, idle, run queue, other; a millisecond of each is spent waiting for a CPU.
-        assert_eq!(parts, [30, 20, 5, 100, 6, 40]);
+        assert_eq!(parts, [30, 20, 5, 100, 6, 0, 40]);
         assert_eq!(summary.sum(), 201 * MS);
         let files = [("b".to_owned(), 40 * MS), ("x.db".to_owned(), 20 * MS)];
         assert_eq!(summary.files, files, "a fault's wait counts for the fault's file");
