@@ -112,7 +112,7 @@ impl Question {
     }
 }
 
-/// A text that a program can pass to a helper as a format: a map that nobody can change.
+/// A text that a program can pass to a helper as a format: a map that no process can change.
 #[derive(Debug)]
 pub struct Text(OwnedFd);
 
