@@ -76,6 +76,7 @@ config! {
         task_sum_exec_runtime: u32 = MISSING, at "task_struct.se.sum_exec_runtime";
         /// 6.18 and later: the thread may not run until its cgroup has quota again.
         task_throttled: u32 = MISSING, optionally at "task_struct.throttled";
+        task_prio: u32 = MISSING, optionally at "task_struct.prio";
         task_cfs_rq: u32 = MISSING, optionally at "task_struct.se.cfs_rq";
         /// Above 0: a cgroup above these threads has no quota left.
         cfs_rq_throttle_count: u32 = MISSING, optionally at "cfs_rq.throttle_count";
@@ -167,6 +168,8 @@ config! {
         preempt_count_known: u32 = 0;
         /// 1: `iomap_dio.size` excludes the bio that is being queued.
         dio_size_is_before: u32 = 0;
+        /// Explicit padding.
+        pad: u32 = 0;
         /// Address of the recorder's pid namespace.
         pid_namespace: u64 = 0;
         /// Address of the kernel's array `__per_cpu_offset`. arm64: unused.
@@ -278,4 +281,4 @@ impl CallSet {
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 976);
+const _: () = assert!(size_of::<Config>() == 984);

@@ -55,6 +55,8 @@ numbered! {
         AroundMissed = 22 => "pages mapped around faults (program missed)",
         /// The table of cgroups and processes to record was full: threads of one were not recorded.
         SelectionFull = 23 => "table of cgroups to record full",
+        /// There were too many cgroups, or their paths were too long: those of some processes are not in the log.
+        CgroupLeftOut = 24 => "cgroups of processes left out",
     }
 }
 

@@ -33,6 +33,8 @@ const INTERRUPTED: u32 = 0x00ff_0100;
 
 /// `PF_KTHREAD` of include/linux/sched.h: a kernel thread, which has no user registers.
 const PF_KTHREAD: u32 = 0x0020_0000;
+/// `MAX_RT_PRIO` of include/linux/sched/prio.h: lower numbers are of real-time and deadline threads.
+const MAX_RT_PRIO: u32 = 100;
 /// `TASK_DEAD` of include/linux/sched.h: the task is switched out for the last time.
 const TASK_DEAD: u32 = 0x80;
 
@@ -169,6 +171,9 @@ impl Task {
     pub fn is_throttled(self) -> bool {
         if let Some(throttled) = load::<u8>(self.0, config!(task_throttled)) {
             return throttled != 0;
+        }
+        if load::<u32>(self.0, config!(task_prio)).unwrap_or(0) < MAX_RT_PRIO {
+            return false; // the quota does not concern it
         }
         self.cfs_rq()
             .is_some_and(|queue| load::<u32>(queue, config!(cfs_rq_throttle_count)).unwrap_or(0) != 0)

@@ -126,10 +126,14 @@ pub fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "sched_process_exit")]
 pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
     let _held = Held::new();
+    let task = Task::new(ctx.arg::<*const c_void>(0));
+    // At its last switch it may have no number in a pid namespace any more.
+    if config!(pid_namespace_level) != 0 {
+        selection::thread_ended(task);
+    }
     if cpu::is_watched() {
         return 0;
     }
-    let task = Task::new(ctx.arg::<*const c_void>(0));
     let Some(state) = scope::also_hidden(task) else {
         return 0;
     };

@@ -272,6 +272,10 @@ unsafe fn finish(waits: *mut ThreadWaits, task: Task, time: u64) {
             (*now).waker = (*waits).waker;
             (*now).flags |= WAIT_WOKEN | (*waits).waker_flags;
             (*now).queued = time.saturating_sub((*waits).waker.time.max((*now).out));
+            // Its last CPU had no quota left, but it ran on another one.
+            if (*now).queued < SHORT {
+                (*now).flags &= !WAIT_THROTTLED;
+            }
         }
     }
 }

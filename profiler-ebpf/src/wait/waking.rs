@@ -23,17 +23,17 @@ pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
         return 0;
     };
     let is_idle_task = bpf_get_current_pid_tgid() as u32 == 0;
-    let (pid, tid) = match kernel::current_ids() {
-        (_, 0) if !is_idle_task => (0, OUTSIDE),
-        ids => ids,
-    };
-    let at = At { time: now(), pid, tid };
     // The idle task runs nothing but interrupts.
     let interrupt = if is_idle_task {
         Some(true)
     } else {
         kernel::in_interrupt()
     };
+    let (pid, tid) = match kernel::current_ids() {
+        (_, 0) if interrupt != Some(true) => (0, OUTSIDE),
+        ids => ids,
+    };
+    let at = At { time: now(), pid, tid };
     let mut waker = Waker {
         time: at.time,
         pid,

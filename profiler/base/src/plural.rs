@@ -79,6 +79,7 @@ fn phrase(loss: Loss) -> (&'static str, &'static str) {
         Loss::SwitchMissed => ("context switch", "missed"),
         Loss::AroundMissed => ("mapped range", "missed"),
         Loss::SelectionFull => ("selection entry", "lost (table full)"),
+        Loss::CgroupLeftOut => ("process", "without its cgroup (limit)"),
     }
 }
 

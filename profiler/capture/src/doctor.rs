@@ -149,7 +149,7 @@ fn pid_namespace(config: &mut Config) -> HookStatus {
     let refused = pid_namespace::configure(config).err();
     let name = match config.pid_namespace_level {
         0 => "pid namespace",
-        _ => "pid namespace: the container's, so are the processes",
+        _ => "pid namespace: this container's (only its processes)",
     };
     machine(
         name,

@@ -144,6 +144,7 @@ pub(crate) fn begin(
     snapshot::take_all(&mut drain, &terms.scope, &pids, &excluded)?;
     require_any(&mut drain, &mut hooks)?;
     judged.confirm(&terms, &mut drain)?;
+    drain.owners.allow_names(&terms);
     let meter = Meter::begin(&hooks.ebpf, terms.self_account);
     attach::start(&hooks)?;
     let mut bounds = Bounds::new(&mut hooks.ebpf)?;
@@ -160,7 +161,6 @@ pub(crate) fn begin(
     drain.cycle(&mut hooks);
     drain.set_log(log, beginning);
     asleep::write(&mut drain, sleepers, terms.stack_copy);
-    drain.name_containers();
     // What already existed is in the log, whatever happens later.
     drain.flush_log();
     channel.send(&Reply::Ready(Box::new(header)), None)?;
@@ -372,7 +372,7 @@ impl Session {
         }
         self.drain.read_losses(&self.hooks);
         self.drain.close_samples();
-        self.drain.name_containers();
+        self.drain.owners.name_containers();
         // While our own programs are still loaded: they may be on the kernel's stacks.
         let names = self.drain.kernel.as_ref().and_then(|kernel| kernel.names().ok());
         for name in names.into_iter().flatten() {

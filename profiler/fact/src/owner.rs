@@ -20,7 +20,7 @@ pub struct Owner {
     pub unit: Option<String>,
     /// Id of the container; its name, if it is of LXC or systemd-nspawn.
     pub container_id: Option<String>,
-    /// Name of the container.
+    /// Name of the container, if it is known.
     pub container: Option<String>,
     /// The container's runtime, as [`base::owner::Owner::runtime`].
     pub runtime: Option<&'static str>,
@@ -47,7 +47,10 @@ impl Owner {
         Self {
             cgroup,
             unit,
-            container: known.and_then(|known| known.name.clone()),
+            // LXC and systemd-nspawn have no ids besides.
+            container: known
+                .and_then(|known| known.name.clone())
+                .or_else(|| container.clone().filter(|name| !owner::is_id(name))),
             container_id: container,
             runtime,
             pod_uid: pod.or_else(|| known_pod.map(|pod| pod.uid.clone())),
@@ -89,8 +92,17 @@ impl Owner {
     pub fn names(&self) -> impl Iterator<Item = String> {
         let id = self.container_id.clone();
         let name = self.container_name().map(str::to_owned);
-        let names = [Some(self.cgroup.to_string()), self.unit.clone(), id, name, self.pod()];
-        names.into_iter().flatten().chain([self.label()])
+        let names = [
+            Some(self.cgroup.to_string()),
+            id,
+            name,
+            self.pod(),
+            self.pod_uid.clone(),
+        ];
+        let parts = self.cgroup.split('/').map(owner::unescaped);
+        let units = parts.filter(|part| owner::of(&format!("/{part}")).unit.is_some());
+        let units: Vec<String> = units.map(str::to_owned).collect();
+        names.into_iter().flatten().chain(units).chain([self.label()])
     }
 }
 

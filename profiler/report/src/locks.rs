@@ -1,4 +1,4 @@
-//! Locks: which ones threads waited for, and which threads had them meanwhile. docs/waits.md has the rules.
+//! Locks: which ones threads waited for, and which threads held them meanwhile. docs/waits.md has the rules.
 //!
 //! [`facts`] collects facts; [`identity`] finds the lock of a wait, [`holds`] which thread had it when, [`doing`] what
 //! that thread did, [`preemption`] which one ran instead, and [`patterns`] names what is typical. [`view`] joins them for the [`report`].

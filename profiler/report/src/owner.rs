@@ -3,6 +3,7 @@
 use super::grid::GroupName;
 use super::lookup::Lookup as _;
 use super::select::glob;
+use base::owner::is_id;
 use fact::owner::{Owner, Owners};
 use fact::{Tables, ThreadId};
 
@@ -79,11 +80,8 @@ pub(crate) fn cgroup_fits(owner: &Owner, pattern: &str) -> bool {
         || path.is_empty() && pattern.contains('/')
         || glob(&format!("/{path}/*"), &owner.cgroup)
         || owner.names().any(|name| glob(pattern, &name))
-        || owner
-            .unit
-            .as_deref()
-            .is_some_and(|unit| glob(&format!("{pattern}.service"), unit))
-        || pattern.len() >= SHORTEST_ID && id.starts_with(pattern)
+        || owner.names().any(|unit| glob(&format!("{pattern}.service"), &unit))
+        || pattern.len() >= SHORTEST_ID && is_id(id) && id.starts_with(pattern)
 }
 
 #[cfg(test)]
@@ -136,6 +134,14 @@ mod tests {
             ("/docker/ID", "prod/shop-0", true),
             ("/docker/ID", "prod/*", true),
             ("/docker/ID", "docker", true),
+            ("/lxc.payload.web-10/x", "web-10", true),
+            ("/lxc.payload.web-10/x", "web-1", false),
+            (
+                "/user.slice/user@1000.service/app.slice/a.service",
+                "user@1000.service",
+                true,
+            ),
+            ("/user.slice/user@1000.service/app.slice/a.service", "user@1000", true),
             ("/", "/", true),
             ("/", "/a", false),
         ] {

@@ -124,7 +124,7 @@ pub struct SelectError {
 impl SelectError {
     /// With another remedy if the recording has no cgroups at all.
     fn without_any(self, has_none: bool) -> Self {
-        let remedy = "this recording holds no cgroups: it was made by an older ngmi, or without cgroups of version 2";
+        let remedy = "this recording contains no cgroups: it was created by an older ngmi, or on a machine without cgroups of version 2";
         Self {
             remedy: if has_none { remedy.to_owned() } else { self.remedy },
             ..self

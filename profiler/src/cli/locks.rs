@@ -15,7 +15,10 @@ use crate::report::waits::{Selector, View};
 use crate::terminal::print_note;
 
 pub fn run(args: &Waits) -> Result<ExitCode> {
-    let selection = selection(args)?;
+    let mut selection = selection(args)?;
+    let conditions = selection.reasons.contains(&WaitReason::Condition);
+    // Conditions are added to the locks.
+    selection.reasons.retain(|reason| *reason != WaitReason::Condition);
     let input = args.input.display();
     with_scratch(|scratch| {
         let mut facts = LockFacts::beyond_memory(&scratch.rows());
@@ -29,13 +32,16 @@ pub fn run(args: &Waits) -> Result<ExitCode> {
         let unknown = lanes.left_out();
         let view = View::new(&tables, &waits);
         let selector = Selector::new(&view, &selection).with_context(|| input.to_string())?;
-        let conditions = selection.reasons.contains(&WaitReason::Condition);
         let locks = LockView::new(&view, lanes.lanes(&tables), &selector, conditions);
-        let left_out = unknown.max(locks.left_out);
-        if left_out > 0 {
+        if unknown > 0 {
             print_note(format_args!(
-                "{left_out} waits were left out (memory limit): holders count as running during theirs; record a \
-                 shorter time"
+                "holders count as running during {unknown} waits beyond the memory limit; record a shorter time"
+            ));
+        }
+        if locks.left_out > 0 {
+            print_note(format_args!(
+                "{} waits for locks are missing in all sums (memory limit); select a shorter time with --from and --to",
+                locks.left_out
             ));
         }
         print(

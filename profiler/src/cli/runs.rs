@@ -17,7 +17,7 @@ use crate::terminal::print_note;
 /// Maximum number of recordings in a set: the statistical test is exact.
 pub const MOST: usize = 50;
 
-/// Most waits from which a critical path is followed that was not asked for: a second, and some 200 MB.
+/// Most waits from which a critical path is followed that was not requested: a second, and some 200 MB.
 const CHEAP: usize = 1 << 20;
 
 /// What is measured of each recording.

@@ -297,9 +297,9 @@ impl Drain {
             self.spaces.ended(pid);
             self.perf_maps.ended(pid);
         }
-        self.owners.read();
         self.publish();
         let (samples, bytes) = if self.log.is_some() { self.read_bulk() } else { (0, 0) };
+        self.owners.read();
         (cycle.records, cycle.bytes) = (cycle.records + samples, bytes);
         cycle.has_news = tasks > 0 || !self.new_files.is_empty();
         if cycle.records > 0 && samples < CYCLE_LIMIT && self.log.is_some() {

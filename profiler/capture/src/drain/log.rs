@@ -41,7 +41,10 @@ impl Log {
             losses.count(Loss::LogWriteFailed, 1);
         } else if let Err(error) = self.writer.event(event) {
             losses.count(Loss::LogWriteFailed, 1);
-            self.fail(error);
+            // An event that is too long is rejected without other effects.
+            if error.kind() != io::ErrorKind::InvalidInput {
+                self.fail(error);
+            }
         }
     }
 

@@ -1,29 +1,39 @@
 //! Which cgroups the recorded processes are in, as `/proc/PID/cgroup` shows after a birth or an exec, and at the end.
 //!
-//! A process that ends before it is read has none in the log: a reader takes that of its parent. The files of /proc are
-//! read without waiting for a disk; the state files of container runtimes are not, so these are read only while nothing
-//! is drained.
+//! A process that ends before it is read has none in the log: a reader takes that of its parent. Other users choose how many
+//! cgroups there are, and what they are called: hence the limits. The files of /proc are read without waiting for a disk,
+//! a few in each cycle; the state files of container runtimes are read only while nothing is drained.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
 use super::cycle::Drain;
 use super::log::Log;
 
+use profiler_common::Loss;
+
+use crate::privilege::terms::Terms;
 use crate::proc::{cgroups, containers, procfs};
 use base::addr::{Timestamp, ns};
 use base::event::Event;
-use base::event::owners::{CgroupProcesses, MAX_CGROUP, Owners};
+use base::event::owners::{CgroupProcesses, Container, MAX_CGROUP, Owners};
 use base::owner;
 
 /// Hierarchy of cgroups of version 2.
 const VERSION_2: u32 = 0;
 /// Cgroups that are noted, at most.
 const MAX_CGROUPS: usize = 1 << 16;
-/// Containers whose names are read, at most.
+/// Bytes of their paths, at most.
+const MAX_PATHS: usize = 16 << 20;
+/// Containers whose names are read at once, at most.
 const MAX_CONTAINERS: usize = 4096;
+/// Bytes of one event in the log, roughly: of a path, JSON may make six times as many.
+const PART: usize = 1 << 20;
+/// How long processes are read in a cycle: rings fill meanwhile.
+const READING: Duration = Duration::from_millis(2);
 /// After this time, the number of a process may be that of another one.
 const REUSED: Duration = Duration::from_secs(1);
 /// How much later than its first event a process may seem to have started: /proc counts in ticks.
@@ -36,12 +46,21 @@ pub struct Memberships {
     processes: FxHashMap<u32, Membership>,
     /// Processes to read, and when they were born or executed a program.
     due: BTreeMap<u32, Timestamp>,
-    /// Numbers of cgroups, by path.
-    cgroups: FxHashMap<String, u32>,
+    /// Cgroups by path: their numbers.
+    numbers: FxHashMap<Arc<str>, u32>,
+    /// Paths by number.
+    paths: Vec<Arc<str>>,
+    path_bytes: usize,
     /// Containers whose names have not been read.
     unnamed: BTreeSet<String>,
-    /// What is not in the log yet: processes by cgroup.
-    news: BTreeMap<String, Vec<(u32, Timestamp)>>,
+    /// What is not in the log yet: the cgroups of processes, which a pid and a birth identify.
+    news: BTreeMap<(u32, Timestamp), u32>,
+    /// Whether their names may be read.
+    may_name: bool,
+    /// Names that are not in the log yet.
+    named: Vec<Container>,
+    /// Processes whose cgroups exceeded the limits.
+    left_out: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -55,17 +74,11 @@ struct Membership {
 impl Drain {
     /// Writes what is known of cgroups, and passes the log to the kernel: it then outlives this process.
     pub fn flush_log(&mut self) {
-        if let Some(owners) = self.owners.news() {
+        for owners in self.owners.news() {
             self.write(&Event::Owners(Box::new(owners)));
         }
+        self.losses.set(Loss::CgroupLeftOut, self.owners.left_out);
         self.log().into_iter().for_each(Log::flush);
-    }
-
-    /// Writes the names of containers; may wait for a disk.
-    pub fn name_containers(&mut self) {
-        if let Some(owners) = self.owners.names() {
-            self.write(&Event::Owners(Box::new(owners)));
-        }
     }
 }
 
@@ -92,19 +105,22 @@ impl Memberships {
         self.processes.remove(&pid);
     }
 
-    /// Reads the cgroups of processes with news.
+    /// Reads the cgroups of some processes with news; the others are read in the next cycles.
     pub fn read(&mut self) {
-        if self.due.is_empty() {
-            return;
-        }
-        let now = procfs::now();
-        for (pid, time) in std::mem::take(&mut self.due) {
+        self.read_until(Instant::now() + READING);
+    }
+
+    fn read_until(&mut self, end: Instant) {
+        while let Some((pid, time)) = self.due.pop_first() {
             self.read_one(pid, |path| {
                 // Read after the cgroup, so that both are of this process.
                 let is_it = |stat: procfs::Stat| stat.started <= Timestamp(time.0.saturating_add(ns(TICKS)));
-                let is_late = now.since(time) > REUSED;
+                let is_late = procfs::now().since(time) > REUSED;
                 (!is_late || procfs::stat(pid, pid).is_ok_and(is_it)).then_some(path)
             });
+            if Instant::now() >= end {
+                break;
+            }
         }
     }
 
@@ -123,42 +139,80 @@ impl Memberships {
         let Some(path) = cgroups::of_thread(pid, pid, VERSION_2).ok().and_then(check) else {
             return;
         };
-        let number = match self.cgroups.get(&path) {
+        let number = match self.numbers.get(&*path) {
             Some(number) => *number,
-            None if path.len() > MAX_CGROUP || self.cgroups.len() >= MAX_CGROUPS => return,
+            None if path.len() > MAX_CGROUP
+                || self.paths.len() >= MAX_CGROUPS
+                || self.path_bytes + path.len() > MAX_PATHS =>
+            {
+                self.left_out += 1;
+                return;
+            }
             None => {
                 let id = owner::of(&path).container.filter(|id| owner::is_id(id));
                 self.unnamed.extend(id);
-                let number = u32::try_from(self.cgroups.len()).unwrap_or(u32::MAX);
-                self.cgroups.insert(path.clone(), number);
+                self.path_bytes += path.len();
+                let number = u32::try_from(self.paths.len()).unwrap_or(u32::MAX);
+                let path: Arc<str> = path.into();
+                self.numbers.insert(Arc::clone(&path), number);
+                self.paths.push(path);
                 number
             }
         };
         if known.cgroup.replace(number) != Some(number) {
-            self.news.entry(path).or_default().push((pid, known.born));
+            self.news.insert((pid, known.born), number);
         }
     }
 
-    /// What was read since the last call, for the log.
-    pub fn news(&mut self) -> Option<Owners> {
-        let cgroups = std::mem::take(&mut self.news).into_iter();
-        let owners = Owners {
-            cgroups: cgroups
-                .map(|(path, processes)| CgroupProcesses { path, processes })
-                .collect(),
-            containers: Vec::new(),
-        };
-        (!owners.is_empty()).then_some(owners)
+    /// What was read since the last call, for the log, in parts of limited size.
+    pub fn news(&mut self) -> Vec<Owners> {
+        let mut processes: BTreeMap<u32, Vec<(u32, Timestamp)>> = BTreeMap::new();
+        for (process, number) in std::mem::take(&mut self.news) {
+            processes.entry(number).or_default().push(process);
+        }
+        let mut parts = vec![Owners::default()];
+        let mut bytes = 0;
+        for (number, processes) in processes {
+            let Some(path) = self.paths.get(number as usize) else {
+                continue;
+            };
+            bytes += path.len() + processes.len() * size_of::<(u32, Timestamp)>();
+            if let Some(part) = parts.last_mut() {
+                part.cgroups.push(CgroupProcesses {
+                    path: path.to_string(),
+                    processes,
+                });
+            }
+            if bytes >= PART {
+                bytes = 0;
+                parts.push(Owners::default());
+            }
+        }
+        if let Some(part) = parts.last_mut() {
+            part.containers = std::mem::take(&mut self.named);
+        }
+        parts.retain(|part| !part.is_empty());
+        parts
     }
 
-    /// The names of containers that have been found since the last call.
-    pub fn names(&mut self) -> Option<Owners> {
-        let ids = std::mem::take(&mut self.unnamed).into_iter().take(MAX_CONTAINERS);
-        let owners = Owners {
-            cgroups: Vec::new(),
-            containers: ids.filter_map(|id| containers::with_id(&id)).collect(),
-        };
-        (!owners.is_empty()).then_some(owners)
+    /// Reads the names of containers now and at the end, if the terms allow it: they are root's, and another user gets them
+    /// only with what takes root's rights anyway.
+    pub fn allow_names(&mut self, terms: &Terms) {
+        self.may_name = terms.user.is_none() || terms.scope.is_of_machine();
+        self.name_containers();
+    }
+
+    /// Reads the names of containers that have been found; may wait for a disk.
+    pub fn name_containers(&mut self) {
+        if !self.may_name {
+            return;
+        }
+        self.read_until(Instant::now() + REUSED);
+        let ids: BTreeSet<String> = std::mem::take(&mut self.unnamed);
+        let (now, later): (Vec<_>, Vec<_>) = ids.into_iter().zip(0..).partition(|(_, place)| *place < MAX_CONTAINERS);
+        self.unnamed = later.into_iter().map(|(id, _)| id).collect();
+        self.named
+            .extend(containers::with_ids(now.into_iter().map(|(id, _)| id)));
     }
 }
 
@@ -183,12 +237,42 @@ mod tests {
             path,
             processes: vec![(own, born)],
         };
-        let news = memberships.news().map(|owners| owners.cgroups);
-        assert_eq!(news, Some(vec![expected]));
+        let news: Vec<_> = memberships.news().into_iter().map(|owners| owners.cgroups).collect();
+        assert_eq!(news, [vec![expected]]);
         memberships.executed(own, procfs::now());
         memberships.read();
         memberships.read_all();
-        assert_eq!(memberships.news(), None);
+        assert!(memberships.news().is_empty());
+    }
+
+    /// The last one read counts, whatever the paths are.
+    #[test]
+    fn a_process_that_moves_twice_is_where_it_was_last() {
+        let mut memberships = Memberships::default();
+        for (number, path) in (0..).zip(["/z", "/a"]) {
+            memberships.numbers.insert(path.into(), number);
+            memberships.paths.push(path.into());
+        }
+        for number in [0, 1] {
+            memberships.news.insert((7, Timestamp(1)), number);
+        }
+        let news = memberships.news();
+        assert_eq!(news.len(), 1);
+        let cgroups: Vec<&str> = news[0].cgroups.iter().map(|cgroup| &*cgroup.path).collect();
+        assert_eq!(cgroups, ["/a"]);
+    }
+
+    #[test]
+    fn long_paths_are_written_in_parts() {
+        let mut memberships = Memberships::default();
+        for number in 0..2000_u32 {
+            memberships.paths.push("\u{1}".repeat(MAX_CGROUP).into());
+            memberships.news.insert((number, Timestamp(0)), number);
+        }
+        let news = memberships.news();
+        let sizes = news.iter().map(|part| serde_json::to_vec(part).unwrap().len());
+        assert!(sizes.max().unwrap() < 8 << 20);
+        assert_eq!(news.iter().map(|part| part.cgroups.len()).sum::<usize>(), 2000);
     }
 
     #[test]
@@ -198,6 +282,6 @@ mod tests {
         // It was born long before this one.
         memberships.born(own, own, Timestamp(0));
         memberships.read();
-        assert_eq!(memberships.news(), None);
+        assert!(memberships.news().is_empty());
     }
 }

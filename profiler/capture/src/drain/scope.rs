@@ -66,9 +66,10 @@ impl Recorded {
         gone
     }
 
-    /// Whether a process's mappings are recorded.
+    /// Whether a process's mappings are recorded. Process 0 is any that is not in our pid namespace.
     pub fn contains(&self, pid: u32) -> bool {
-        self.processes.contains_key(&pid) || self.whole_system && !self.excluded.contains(&pid)
+        let is_any = || self.whole_system && pid != 0 && !self.excluded.contains(&pid);
+        self.processes.contains_key(&pid) || is_any()
     }
 
     /// Whether a thread is known.

@@ -36,7 +36,7 @@ pub fn configure(config: &mut Config) -> anyhow::Result<()> {
     let Place { level, address } = of_this_process(config).context(
         "cannot find the container's process numbers in the kernel: run ngmi outside, or with `docker run --pid=host`",
     )?;
-    config.pid_namespace_level = u32::try_from(level).context("the container's pid namespace is nested too deep")?;
+    config.pid_namespace_level = u32::try_from(level).context("the container's pid namespace is nested too deeply")?;
     config.pid_namespace = address;
     Ok(())
 }

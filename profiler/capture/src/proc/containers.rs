@@ -3,6 +3,7 @@
 //! Sources: `config.v2.json` of Docker (daemon/container/container.go), `containers.json` of containers/storage (Podman, CRI-O), and
 //! `config.json` of the OCI runtime specification with the annotations of containerd's CRI plugin, nerdctl and CRI-O.
 
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::Read as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -60,7 +61,7 @@ struct Stored {
 #[derive(Deserialize)]
 struct Spec {
     #[serde(default)]
-    annotations: std::collections::HashMap<String, String>,
+    annotations: HashMap<String, String>,
 }
 
 /// The containers of this machine.
@@ -108,44 +109,55 @@ fn below(root: &Path) -> Vec<Container> {
     found
 }
 
-/// The name and the pod of the container with this id, which has to be a whole one ([`base::owner::is_id`]); `None`: no
-/// runtime has a state file of it.
-pub fn with_id(id: &str) -> Option<owners::Container> {
-    one_below(Path::new("/"), id)
+/// The names and pods of containers by their ids, which have to be whole ones ([`base::owner::is_id`]), as far as a runtime
+/// has state files of them.
+pub fn with_ids(ids: impl IntoIterator<Item = String>) -> Vec<owners::Container> {
+    with_ids_below(Path::new("/"), ids)
 }
 
-fn one_below(root: &Path, id: &str) -> Option<owners::Container> {
-    if !owner::is_id(id) {
-        return None;
+fn with_ids_below(root: &Path, ids: impl IntoIterator<Item = String>) -> Vec<owners::Container> {
+    let namespaces = folders(&root.join(CONTAINERD));
+    let ids = ids.into_iter().filter(|id| owner::is_id(id));
+    let mut found: Vec<owners::Container> = ids.map(|id| one_below(root, &namespaces, id)).collect();
+    if found.iter().any(|one| one.name.is_none()) {
+        let names = stored_names(root);
+        for one in &mut found {
+            one.name = one.name.take().or_else(|| names.get(&one.id).cloned());
+        }
     }
-    let mut found = owners::Container {
-        id: id.to_owned(),
-        ..owners::Container::default()
-    };
-    let of_containerd = folders(&root.join(CONTAINERD)).into_iter();
-    let of_containerd = of_containerd.map(|namespace| namespace.join(id).join("config.json"));
-    let of_crio = [root.join(CRIO.0).join(id).join(CRIO.1)];
+    found.retain(|one| one.fits() && (one.name.is_some() || one.pod.is_some()));
+    found
+}
+
+/// A container, without the name that is in a list of all.
+fn one_below(root: &Path, namespaces: &[PathBuf], id: String) -> owners::Container {
+    let of_containerd = namespaces
+        .iter()
+        .map(|namespace| namespace.join(&id).join("config.json"));
+    let of_crio = [root.join(CRIO.0).join(&id).join(CRIO.1)];
+    let (mut name, mut known_pod) = (None, None);
     for spec in of_containerd.chain(of_crio).filter_map(|file| json::<Spec>(&file)) {
         let (names, pod) = spec.names();
-        found.name = found.name.or_else(|| names.into_iter().next());
-        found.pod = found.pod.or(pod);
+        name = name.or_else(|| names.into_iter().next());
+        known_pod = known_pod.or(pod);
     }
-    let in_docker = || json::<Docker>(&root.join(DOCKER.0).join(id).join(DOCKER.1));
+    let in_docker = || json::<Docker>(&root.join(DOCKER.0).join(&id).join(DOCKER.1));
     let of_docker = || Some(in_docker()?.name.trim_start_matches('/').to_owned());
-    let in_storage = || {
-        let kinds = folders(&root.join(STORAGE)).into_iter();
-        let mut lists = kinds.flat_map(|kind| STORED.map(|list| kind.join(list)));
-        lists.find_map(|list| {
-            json::<Vec<Stored>>(&list)?
-                .into_iter()
-                .find(|one| one.id == id)?
-                .names
-                .into_iter()
-                .next()
-        })
-    };
-    found.name = found.name.or_else(of_docker).or_else(in_storage);
-    (found.fits() && (found.name.is_some() || found.pod.is_some())).then_some(found)
+    owners::Container {
+        name: name.or_else(of_docker),
+        pod: known_pod,
+        id,
+    }
+}
+
+/// First names by id, in the lists of containers/storage.
+fn stored_names(root: &Path) -> HashMap<String, String> {
+    let kinds = folders(&root.join(STORAGE)).into_iter();
+    let lists = kinds.flat_map(|kind| STORED.map(|list| kind.join(list)));
+    let stored = lists.flat_map(|list| json::<Vec<Stored>>(&list).unwrap_or_default());
+    stored
+        .filter_map(|one| Some((one.id, one.names.into_iter().next()?)))
+        .collect()
 }
 
 impl Spec {
@@ -270,7 +282,10 @@ mod tests {
             r#"{"annotations": {"io.kubernetes.cri.container-name": "app", "io.kubernetes.cri.sandbox-name": "shop-0",
             "io.kubernetes.cri.sandbox-namespace": "prod", "io.kubernetes.cri.sandbox-uid": "u1"}}"#,
         );
-        let found = |id: &str| one_below(root.path(), id).map(|one| (one.name, one.pod.map(|pod| pod.name)));
+        let found = |id: &str| {
+            let one = with_ids_below(root.path(), [id.to_owned()]).pop();
+            one.map(|one| (one.name, one.pod.map(|pod| pod.name)))
+        };
         let name = |name: &str| Some(name.to_owned());
         assert_eq!(found(&docker), Some((name("web"), None)));
         assert_eq!(found(&podman), Some((name("db"), None)));

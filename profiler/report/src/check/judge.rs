@@ -141,8 +141,10 @@ pub fn judge(budget: &Budget, runs: &Runs, baseline: Option<&Runs>) -> Judgement
 }
 
 fn row(entry: &Entry, (limit, from): (u64, Limit), measured: &MetricValue, is_mentioned: bool) -> Row {
+    // Waits that are missing count as running: an unknown path is no lower bound.
+    let is_bound = measured.unknown.is_none() || !matches!(entry.metric, Metric::Path(_));
     let verdict = match (measured.at_least.checked_sub(limit), &measured.unknown) {
-        (Some(over @ 1..), _) => Verdict::Over(over),
+        (Some(over @ 1..), _) if is_bound => Verdict::Over(over),
         (_, Some(why)) => Verdict::Unknown(why.clone()),
         _ if is_mentioned => Verdict::Within,
         _ => Verdict::Unmentioned,

@@ -15,7 +15,7 @@ pub struct Doing {
     pub fault: u64,
     /// Blocked for a disk, outside of page faults.
     pub disk: u64,
-    /// Waiting for a CPU.
+    /// Waiting for a CPU, or for CPU quota.
     pub queue: u64,
     /// Blocked for something else.
     pub other: u64,
@@ -31,7 +31,7 @@ impl Doing {
             ..Self::default()
         };
         let to = match wait.reason {
-            WaitReason::RunQueue => &mut doing.queue,
+            WaitReason::RunQueue | WaitReason::Throttled => &mut doing.queue,
             _ if wait.in_fault => &mut doing.fault,
             WaitReason::Disk => &mut doing.disk,
             _ => &mut doing.other,

@@ -47,7 +47,7 @@ impl<'v, 'a> Identify<'v, 'a> {
         let is_condition = wait.reason == WaitReason::Condition && self.conditions;
         let process = self.view.tables.threads.get(wait.thread.index())?.process;
         match (wait.reason, wait.futex) {
-            (WaitReason::RunQueue | WaitReason::Stopped | WaitReason::Unknown, _) => None,
+            (WaitReason::RunQueue | WaitReason::Throttled | WaitReason::Stopped | WaitReason::Unknown, _) => None,
             (WaitReason::Lock, Some(futex)) => Some(Lock::Futex(process, futex)),
             (_, Some(futex)) if is_condition => Some(Lock::Futex(process, futex)),
             (WaitReason::Lock, None) => Some(match wait.call.as_ref().and_then(|call| call.file) {

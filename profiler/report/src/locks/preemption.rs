@@ -32,13 +32,15 @@ impl Preemption {
         let first = waits.partition_point(|wait| wait.end <= from);
         for wait in waits.iter().skip(first).take_while(|wait| wait.start < to) {
             let runnable = match wait.reason {
-                WaitReason::RunQueue => wait.start,
+                WaitReason::RunQueue | WaitReason::Throttled => wait.start,
                 _ => wait.woken,
             };
             let (start, mut now) = (runnable.max(from), wait.end.min(to));
             while now > start {
                 self.steps += 1;
-                let (since, thread) = if self.steps > MAX_STEPS {
+                // No other thread is the reason for missing quota.
+                let is_throttled = wait.reason == WaitReason::Throttled && now <= wait.woken;
+                let (since, thread) = if is_throttled || self.steps > MAX_STEPS {
                     (start, None)
                 } else {
                     holders::holder(lanes, holder, wait, (start, now))

@@ -126,7 +126,7 @@ fn patterns(lock: &LockEntry, details: &LockDetails) -> Vec<String> {
             let share = percent(by.time_ns, details.preempted_ns);
             match (&by.thread, by.tid) {
                 (Some(thread), Some(tid)) => format!("{} ({tid}) {share}", fit(thread, 20)),
-                _ => format!("not recorded or idle {share}"),
+                _ => format!("unknown, not recorded or idle {share}"),
             }
         });
         lines.extend(wrapped("instead ran:", &by.collect::<Vec<_>>(), ","));

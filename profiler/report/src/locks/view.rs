@@ -18,7 +18,7 @@ use crate::waits::{Selector, View};
 use base::addr::Timestamp;
 use fact::{StackId, ThreadId, WaitFact};
 
-/// Most waits for locks that are kept: some 0.6 GiB.
+/// Most selected waits for locks that are kept, and as many others: some 0.6 GiB each.
 const MAX_WAITS: usize = 1 << 22;
 
 /// A wait for a lock, or several short ones.
@@ -56,7 +56,7 @@ pub struct LockView<'v, 'a> {
     pub locks: Vec<Contended>,
     /// Waits in the input, for locks or not, selected or not.
     pub waits_in_file: u64,
-    /// Waits that exceeded the limit, and are missing.
+    /// Selected waits that exceeded the limit, and are missing.
     pub left_out: u64,
     /// Every thread's time.
     pub lanes: Lanes,
@@ -67,16 +67,17 @@ impl<'v, 'a> LockView<'v, 'a> {
     pub fn new(view: &'v View<'a>, lanes: Lanes, selector: &Selector, conditions: bool) -> Self {
         let mut identify = Identify::new(view, conditions);
         let mut locks: BTreeMap<Lock, Contended> = BTreeMap::new();
-        let (mut waits_in_file, mut left_out, mut kept) = (0_u64, 0_u64, 0);
+        let (mut waits_in_file, mut left_out, mut kept) = (0_u64, 0_u64, [0, 0]);
         for wait in view.waits() {
             waits_in_file = waits_in_file.saturating_add(u64::from(wait.count));
             let Some(lock) = identify.of(&wait) else { continue };
-            if kept >= MAX_WAITS {
-                left_out = left_out.saturating_add(1);
+            let wait = lock_wait(&wait, selector.takes(view, &wait));
+            let kept = &mut kept[usize::from(wait.is_selected)];
+            if *kept >= MAX_WAITS {
+                left_out = left_out.saturating_add(u64::from(wait.is_selected));
                 continue;
             }
-            kept += 1;
-            let wait = lock_wait(&wait, selector.takes(view, &wait));
+            *kept += 1;
             let contended = locks.entry(lock).or_insert_with_key(|lock| Contended {
                 lock: lock.clone(),
                 waits: Vec::new(),

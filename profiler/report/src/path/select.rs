@@ -25,7 +25,7 @@ pub enum PathError {
     #[error("no thread matches both --process and --thread; `ngmi waits FILE` lists them")]
     NoThread,
     /// The thread did not live then.
-    #[error("thread {thread} lived from {from} to {to}, not in the selected time range; change --from and --to")]
+    #[error("thread {thread} lived from {from} to {to}, not in the selected time range; select another time range")]
     Elsewhere {
         /// Its name and id.
         thread: String,

@@ -24,7 +24,7 @@ pub struct EventFilters {
     #[arg(
         long = "cgroup",
         value_name = "PATH|NAME",
-        help = "Only processes in this cgroup or one below it (path, or name of a unit, container or pod)"
+        help = "Only processes in this cgroup or one below it (path, or name of a unit, container or pod (NAMESPACE/NAME))"
     )]
     pub(crate) cgroups: Vec<String>,
     #[arg(long = "function", value_name = "NAME")]

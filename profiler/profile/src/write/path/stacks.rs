@@ -112,6 +112,7 @@ impl<'s, 'a> Stacks<'s, 'a> {
 fn label(reason: WaitReason, in_fault: bool) -> Cow<'static, str> {
     match (reason, in_fault) {
         (WaitReason::RunQueue, _) => "[waiting: CPU]".into(),
+        (WaitReason::Throttled, _) => "[waiting: CPU quota]".into(),
         (_, true) => "[waiting: page fault]".into(),
         (reason, false) => format!("[waiting: {}]", words::reason(reason)).into(),
     }
