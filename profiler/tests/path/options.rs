@@ -46,7 +46,7 @@ fn what_has_no_path_is_refused_with_a_reason() {
         ngmi.run().expect_refusal(words);
     };
     refused(&["--thread", "nonsense"], &["no thread", "nonsense"]);
-    refused(&["--from", "5000"], &["lived from", "--from"]);
+    refused(&["--from", "5000"], &["lived from", "another time range"]);
     refused(&["--from", "2", "--to", "1"], &["--from is not before --to"]);
     refused(&["--from-marker", "nonsense"], &["no markers"]);
 }
