@@ -329,6 +329,7 @@ impl Drain {
         self.losses.read(&self.counters);
         self.missed = Missed::read(&hooks.ebpf);
         self.losses.set(Loss::ProgramMissed, self.missed.count());
+        self.losses.set(Loss::CgroupLeftOut, self.owners.left_out);
         if let Some(log) = &mut self.log {
             log.losses(&mut self.losses);
         }

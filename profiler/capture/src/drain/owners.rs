@@ -13,8 +13,6 @@ use rustc_hash::FxHashMap;
 use super::cycle::Drain;
 use super::log::Log;
 
-use profiler_common::Loss;
-
 use crate::privilege::terms::Terms;
 use crate::proc::{cgroups, containers, procfs};
 use base::addr::{Timestamp, ns};
@@ -60,7 +58,7 @@ pub struct Memberships {
     /// Names that are not in the log yet.
     named: Vec<Container>,
     /// Processes whose cgroups exceeded the limits.
-    left_out: u64,
+    pub left_out: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -69,6 +67,8 @@ struct Membership {
     born: Timestamp,
     /// The cgroup in the log.
     cgroup: Option<u32>,
+    /// Whether it is counted as left out.
+    is_left_out: bool,
 }
 
 impl Drain {
@@ -77,7 +77,6 @@ impl Drain {
         for owners in self.owners.news() {
             self.write(&Event::Owners(Box::new(owners)));
         }
-        self.losses.set(Loss::CgroupLeftOut, self.owners.left_out);
         self.log().into_iter().for_each(Log::flush);
     }
 }
@@ -89,6 +88,7 @@ impl Memberships {
             let born = Membership {
                 born: time,
                 cgroup: None,
+                is_left_out: false,
             };
             self.processes.insert(pid, born);
             self.due.insert(pid, time);
@@ -145,7 +145,7 @@ impl Memberships {
                 || self.paths.len() >= MAX_CGROUPS
                 || self.path_bytes + path.len() > MAX_PATHS =>
             {
-                self.left_out += 1;
+                self.left_out += u64::from(!std::mem::replace(&mut known.is_left_out, true));
                 return;
             }
             None => {
