@@ -72,21 +72,17 @@ pub fn all() -> Vec<Container> {
 fn below(root: &Path) -> Vec<Container> {
     let mut found = Vec::new();
     for folder in folders(&root.join(DOCKER.0)) {
-        let Some(state) = json::<Docker>(&folder.join(DOCKER.1)) else {
+        let Some(name) = docker_name(&folder) else {
             continue;
         };
-        let name = state.name.trim_start_matches('/').to_owned();
         found.push(named(&folder, vec![name]));
     }
-    for kind in folders(&root.join(STORAGE)) {
-        for list in STORED {
-            let stored = json::<Vec<Stored>>(&kind.join(list)).unwrap_or_default();
-            found.extend(stored.into_iter().take(LIMIT).map(|one| Container {
-                id: one.id,
-                names: one.names,
-                pod: None,
-            }));
-        }
+    for stored in stored_lists(root) {
+        found.extend(stored.into_iter().take(LIMIT).map(|one| Container {
+            id: one.id,
+            names: one.names,
+            pod: None,
+        }));
     }
     let of_containerd = folders(&root.join(CONTAINERD))
         .into_iter()
@@ -141,10 +137,8 @@ fn one_below(root: &Path, namespaces: &[PathBuf], id: String) -> owners::Contain
         name = name.or_else(|| names.into_iter().next());
         known_pod = known_pod.or(pod);
     }
-    let in_docker = || json::<Docker>(&root.join(DOCKER.0).join(&id).join(DOCKER.1));
-    let of_docker = || Some(in_docker()?.name.trim_start_matches('/').to_owned());
     owners::Container {
-        name: name.or_else(of_docker),
+        name: name.or_else(|| docker_name(&root.join(DOCKER.0).join(&id))),
         pod: known_pod,
         id,
     }
@@ -152,12 +146,23 @@ fn one_below(root: &Path, namespaces: &[PathBuf], id: String) -> owners::Contain
 
 /// First names by id, in the lists of containers/storage.
 fn stored_names(root: &Path) -> HashMap<String, String> {
-    let kinds = folders(&root.join(STORAGE)).into_iter();
-    let lists = kinds.flat_map(|kind| STORED.map(|list| kind.join(list)));
-    let stored = lists.flat_map(|list| json::<Vec<Stored>>(&list).unwrap_or_default());
-    stored
+    stored_lists(root)
+        .flatten()
         .filter_map(|one| Some((one.id, one.names.into_iter().next()?)))
         .collect()
+}
+
+/// The lists of containers/storage.
+fn stored_lists(root: &Path) -> impl Iterator<Item = Vec<Stored>> {
+    let kinds = folders(&root.join(STORAGE)).into_iter();
+    let lists = kinds.flat_map(|kind| STORED.map(|list| kind.join(list)));
+    lists.filter_map(|list| json(&list))
+}
+
+/// The name of the container that Docker keeps in a folder.
+fn docker_name(folder: &Path) -> Option<String> {
+    let state = json::<Docker>(&folder.join(DOCKER.1))?;
+    Some(state.name.trim_start_matches('/').to_owned())
 }
 
 impl Spec {

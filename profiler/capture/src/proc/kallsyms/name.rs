@@ -23,20 +23,14 @@ const OF_BPF: [&str; 3] = ["bpf_prog_", "bpf_trampoline_", "bpf_dispatcher_"];
 type Context = [u64; WORDS];
 
 /// Knows the functions at addresses.
-pub struct Namer {
-    question: Question,
-    _format: Text,
-}
+pub struct Namer(Question);
 
 impl Namer {
     /// # Errors
     /// If the kernel or its policy has no such programs.
     pub fn new() -> io::Result<Self> {
-        let format = Text::new(SYMBOL)?;
-        Ok(Self {
-            question: Question::new(&program(&format))?,
-            _format: format,
-        })
+        // The program keeps the text.
+        Question::new(&program(&Text::new(SYMBOL)?)).map(Self)
     }
 
     /// The function at an address; `None`: there is none.
@@ -46,7 +40,7 @@ impl Namer {
     pub fn function(&self, address: u64) -> io::Result<Option<Function>> {
         let mut context: Context = [0; WORDS];
         context[0] = address;
-        self.question.ask(&mut context)?;
+        self.0.ask(&mut context)?;
         let bytes: Vec<u8> = context.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
         Ok(parse(&String::from_utf8_lossy(text), address))
