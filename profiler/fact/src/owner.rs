@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::{ProcessId, Tables};
+use crate::{ProcessId, Tables, ThreadId};
 use base::event::owners::{Container, Pod};
 use base::owner;
 
@@ -152,6 +152,11 @@ impl Owners {
     /// What a process belongs to; `None`: its cgroup is not known.
     pub fn of(&self, process: ProcessId) -> Option<&Owner> {
         self.list.get(self.place(process)?)
+    }
+
+    /// The place in the list of what a thread's process belongs to.
+    pub fn place_of_thread(&self, tables: &Tables, thread: ThreadId) -> Option<usize> {
+        self.place(tables.threads.get(thread.index())?.process)
     }
 
     /// Its place in the list.

@@ -143,11 +143,7 @@ fn groupings<'v, 'a>(view: &'v View<'a>) -> Groupings<'v, FaultFact, FaultTally>
         ),
         by(
             by_cgroup(&view.owners),
-            |fault: &FaultFact| {
-                tables
-                    .thread(fault.thread)
-                    .and_then(|thread| view.owners.place(thread.process))
-            },
+            |fault: &FaultFact| view.owners.place_of_thread(tables, fault.thread),
             |place| cgroup_name(&view.owners, place),
         ),
         by(

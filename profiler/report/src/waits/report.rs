@@ -141,11 +141,7 @@ fn groupings<'v>(view: &'v View<'_>) -> Groupings<'v, WaitFact, WaitTally> {
         ),
         by(
             by_cgroup(&view.owners),
-            |wait: &WaitFact| {
-                tables
-                    .thread(wait.thread)
-                    .and_then(|thread| view.owners.place(thread.process))
-            },
+            |wait: &WaitFact| view.owners.place_of_thread(tables, wait.thread),
             |place| cgroup_name(&view.owners, place),
         ),
         by(

@@ -14,7 +14,7 @@ type Part<'o> = (Option<&'o Owner>, Vec<(Key, Sum)>);
 /// The sums of each resource; the first is that of everything whose cgroup is not known, and is also there if nothing else is.
 pub(super) fn split<'o>(tables: &Tables, owners: &'o Owners, sums: &Sums, finished: Vec<(Key, Sum)>) -> Vec<Part<'o>> {
     let place = |key: &Key| match key.who {
-        Who::Thread(id) => owners.place(tables.threads.get(id.index())?.process),
+        Who::Thread(id) => owners.place_of_thread(tables, id),
         Who::Named(number) => owners.place_of(sums.name(number)?.cgroup.as_deref()?),
         Who::Unknown => None,
     };
