@@ -16,17 +16,6 @@ static int go, held, faults_fd, cpu;
 static volatile char *page;
 static uint64_t began[4], released[4];
 
-static bool sleeps(void) {
-    char path[64], text[512];
-    snprintf(path, sizeof path, "/proc/self/task/%ld/stat", wanting);
-    int file = open(path, O_RDONLY);
-    ssize_t len = read(file, text, sizeof text - 1);
-    close(file);
-    if (len <= 0) die("stat");
-    text[len] = 0;
-    return strrchr(text, ')')[2] == 'S';
-}
-
 static void on_one_cpu(pthread_t thread) {
     cpu_set_t one;
     CPU_ZERO(&one);
@@ -83,7 +72,7 @@ static void *holder(void *unused) {
         while (__atomic_load_n(&go, __ATOMIC_ACQUIRE) != phase + 1) sleep_ms(1);
         pthread_mutex_lock(lock_of(phase));
         __atomic_store_n(&held, phase + 1, __ATOMIC_RELEASE);
-        while (!sleeps()) sleep_ms(1);
+        while (!sleeps(wanting)) sleep_ms(1);
         if (phase == 0) burn_ms(40);
         if (phase == 1) sleep_ms(30);
         if (phase == 2) *page = 1;

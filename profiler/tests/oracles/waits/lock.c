@@ -11,18 +11,6 @@ static unsigned held, done;
 static int fd;
 static char *buffer;
 
-// The state of the other thread according to the kernel.
-static bool sleeps(long tid) {
-    char path[64], text[512];
-    snprintf(path, sizeof path, "/proc/self/task/%ld/stat", tid);
-    int file = open(path, O_RDONLY);
-    ssize_t len = read(file, text, sizeof text - 1);
-    close(file);
-    if (len <= 0) die("stat");
-    text[len] = 0;
-    return strrchr(text, ')')[2] == 'S';
-}
-
 static void own(unsigned turn, bool read_disk) {
     pthread_mutex_lock(&mutex);
     __atomic_store_n(&held, turn + 1, __ATOMIC_RELEASE);
