@@ -65,9 +65,9 @@ fn two_threads_that_wait_for_one_page() {
             continue;
         };
         both += 1;
-        // Under emulation, an interrupt may take longer from the request's end to the wakeup than the rule allows for another
-        // thread's request.
-        if is_emulated() && [one, other].iter().any(|wait| wait.cause.is_none()) {
+        // While a CPU is stopped, by an emulator or by a busy host, an interrupt takes longer from the request's end to the wakeup
+        // than the rule allows for another thread's request.
+        if [one, other].iter().any(|wait| wait.cause.is_none()) {
             late += 1;
             continue;
         }
@@ -78,7 +78,8 @@ fn two_threads_that_wait_for_one_page() {
         assert_eq!(one.cause_sector, other.cause_sector, "{one:?}\n{other:?}");
         assert_eq!(one.cause_tid, other.cause_tid, "{one:?}\n{other:?}");
     }
-    assert!(late * 4 <= both, "{late} of {both} pairs of waits have no request");
+    let may_be_late = if is_emulated() { both / 4 } else { 1 };
+    assert!(late <= may_be_late, "{late} of {both} pairs of waits have no request");
     if both == 0 {
         skip("no page found both threads waiting for it");
     }
