@@ -8,7 +8,8 @@ pub use self::glob::glob;
 
 use super::functions::{FunctionId, Functions};
 use super::owner::cgroup_fits;
-use base::addr::Timestamp;
+use crate::text::duration;
+use base::addr::{Timestamp, ns};
 use fact::fault::FaultClass;
 use fact::owner::Owners;
 use fact::request::Operation;
@@ -80,11 +81,19 @@ impl EventFilter {
 
     /// Resolves the names of functions, for threads that are resolved already.
     pub(crate) fn of_threads(names: Names<'_>, selection: &Selection, threads: Wanted) -> Result<Self, SelectError> {
+        let (recording, span) = (&names.tables.recording, Span::new(selection.from, selection.to));
+        let length = recording.end.since(recording.start);
+        if span.start() > length {
+            return Err(SelectError::Beyond {
+                from: duration(ns(span.start())),
+                end: duration(ns(length)),
+            });
+        }
         Ok(Self {
             threads,
             functions: names.functions(&selection.functions)?,
             stacks: names.under(&selection.under)?,
-            span: Span::new(selection.from, selection.to),
+            span,
         })
     }
 
@@ -111,23 +120,44 @@ impl EventFilter {
     }
 }
 
-/// A pattern matches nothing in the recording.
+/// A filter that nothing in the recording can pass.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no {what} with {of} matches `{pattern}`; {remedy}")]
-pub struct SelectError {
-    what: &'static str,
-    of: &'static str,
-    pattern: String,
-    remedy: String,
+pub enum SelectError {
+    /// A pattern matches nothing.
+    #[error("no {what} with {of} matches `{pattern}`; {remedy}")]
+    Pattern {
+        /// Kind of thing, e.g. `thread`.
+        what: &'static str,
+        /// Plural of the selected events.
+        of: &'static str,
+        /// What was asked for, shortened.
+        pattern: String,
+        /// What to do, in words.
+        remedy: String,
+    },
+    /// The time range begins after the recording's end.
+    #[error("--from is {from} after the recording's start, but the recording ends after {end}")]
+    Beyond {
+        /// Start of the time range since the recording's start, with its unit.
+        from: String,
+        /// The recording's length, with its unit.
+        end: String,
+    },
 }
 
 impl SelectError {
     /// With another remedy if the recording has no cgroups at all.
     fn without_any(self, has_none: bool) -> Self {
-        let remedy = "this recording contains no cgroups: it was created by an older ngmi, or on a machine without cgroups of version 2";
-        Self {
-            remedy: if has_none { remedy.to_owned() } else { self.remedy },
-            ..self
+        match self {
+            Self::Pattern { what, of, pattern, .. } if has_none => Self::Pattern {
+                what,
+                of,
+                pattern,
+                remedy: "this recording contains no cgroups: it was created by an older ngmi, or on a machine without \
+                         cgroups of version 2"
+                    .to_owned(),
+            },
+            other => other,
         }
     }
 }
@@ -294,7 +324,7 @@ pub fn fits<T>(
             }
         }
         if !any {
-            return Err(SelectError {
+            return Err(SelectError::Pattern {
                 what,
                 of: words.of,
                 pattern: super::text::fit(pattern, 200),

@@ -1,13 +1,14 @@
 //! The page-fault explorer of a recording: its document for the server, and the self-contained page
 //! of `ngmi faults --html`.
 
-use std::io::{Read, Write as _};
+use std::io::{Read, Write as _, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
 use super::faults::{warn_of_budget, why_none};
+use super::output::{file_of, to_stdout};
 use super::scratch::Scratch;
 use super::source::{self, Kind};
 use crate::fact::Tables;
@@ -57,11 +58,18 @@ fn of_selected(
     Ok(document)
 }
 
-/// Writes the page with the selected faults to `html`.
+/// Writes the page with the selected faults to `html`, or to standard output for `-`.
 pub fn page(input: &Path, html: &Path, selection: &Selection) -> Result<ExitCode> {
+    let page = || {
+        let document = of_selected(input, |facts| source::read(input, facts), selection, true)?;
+        anyhow::Ok(web::explorer::single_page(&document)?)
+    };
+    if file_of(Some(html)).is_none() {
+        let page = page()?;
+        return to_stdout(&mut stdout().lock(), |out| out.write_all(page.as_bytes()));
+    }
     let mut output = Output::create(html)?;
-    let document = of_selected(input, |facts| source::read(input, facts), selection, true)?;
-    let page = web::explorer::single_page(&document)?;
+    let page = page()?;
     let cannot = || format!("cannot write {}; free disk space, or name another file", html.display());
     output.file().write_all(page.as_bytes()).with_context(cannot)?;
     let bytes = output.finish()?;

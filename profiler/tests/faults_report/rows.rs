@@ -209,7 +209,7 @@ fn the_list_has_the_files_faults_by_time() {
     assert_eq!(both.lines().count(), 601);
     assert!(both.lines().nth(3).unwrap().contains("data, \"1\".bin"), "{both}");
     let none = Selection {
-        from: Some(std::time::Duration::from_secs(9)),
+        from: Some(std::time::Duration::from_millis(1999)),
         ..Selection::default()
     };
     assert_eq!(listed(&none), "no selected fault is on a page of a file\n");

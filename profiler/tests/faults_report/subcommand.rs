@@ -58,6 +58,19 @@ fn a_log_is_read_and_a_reader_that_leaves_is_no_error() {
     );
     let half = output(&["--csv", "--from", "0.1"], &path);
     assert_eq!(String::from_utf8(half.stdout).unwrap().lines().count(), 10_001);
+    let beyond = output(&["--from", "5"], &path);
+    assert_eq!(beyond.status.code(), Some(1), "{beyond:?}");
+    let said = String::from_utf8(beyond.stderr).unwrap();
+    assert!(
+        said.contains("--from is 5.00 s after the recording's start, but the recording ends after"),
+        "{said}"
+    );
+    let page = output(&["--html", "-"], &path);
+    assert!(
+        page.status.success() && page.stdout.starts_with(b"<!"),
+        "{:?}",
+        page.stderr
+    );
 
     for format in ["--csv", "--ndjson", "--json"] {
         let mut child = ngmi(&[format], &path)

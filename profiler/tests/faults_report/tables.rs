@@ -336,7 +336,7 @@ fn unknown_ids_do_not_panic() {
 fn an_empty_selection_is_reported_without_panic() {
     let made = many(100);
     let none = Selection {
-        from: Some(Duration::from_secs(1000)),
+        from: Some(Duration::from_millis(1999)),
         ..Selection::default()
     };
     let text = text(&report(&made, &none), 10);

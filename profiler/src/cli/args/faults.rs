@@ -67,7 +67,7 @@ pub struct Faults {
     pub list: bool,
     #[command(flatten)]
     pub(crate) output: EventOutput,
-    /// Write an interactive page to this file; it opens without a network
+    /// Write an interactive page to this file (`-`: standard output); it opens without a network
     #[arg(long, value_name = "FILE", group = "format")]
     pub html: Option<PathBuf>,
 }

@@ -1,9 +1,9 @@
-// A fork and join: four branches, of which "slow" burns 80 ms. The others only sleep, and have ended
+// A fork and join: four branches, of which "slow" burns 240 ms. The others only sleep, and have ended
 // when the first thread joins them. The first thread works alongside for 10 ms.
 #include "path.h"
 
 static void *slow(void *unused) {
-    burn_ms(80);
+    burn_ms(240);
     piece_ends("slow");
     return unused;
 }
