@@ -13,13 +13,13 @@ use profiler_common::Loss;
 const LOCKS_BELOW: usize = 5;
 const ROWS: usize = 5;
 /// Largest width of a lock's own name in the table, which leaves space for its function.
-const LOCK_WIDTH: usize = 19;
+const LOCK_WIDTH: usize = 16;
 
 const LOCKS: Grid<LockEntry> = Grid {
-    name: 34,
+    name: 31,
     gap: 0,
     columns: &[
-        Column("waits", 7, |lock, _| count(lock.totals.waits)),
+        Column("waits", 10, |lock, _| count(lock.totals.waits)),
         Column("blocked", 8, |lock, _| duration(lock.totals.blocked_ns)),
         Column("longest", 8, |lock, _| duration(lock.totals.longest_ns)),
         Column("threads", 8, |lock, _| count(lock.waiters)),
