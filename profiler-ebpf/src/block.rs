@@ -80,7 +80,7 @@ unsafe fn send_stack(ctx: &BtfTracePointContext, state: *mut ThreadState, task: 
     unsafe {
         let waits = &raw mut (*state).waits;
         let to = &raw mut (*waits).stacks;
-        (*waits).want = stack::stacks_to(to, ctx, task, at, (*state).space, &place, stack::Copies::GiveWay) as u32;
+        (*waits).want = stack::stacks_to(to, ctx, at, (*state).space, &place, stack::Copies::GiveWay) as u32;
         if wait::send_stack_ahead(state, at.time) == 0 {
             lose(Loss::BlockRingFull);
         }

@@ -171,7 +171,7 @@ unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut Threa
         if wanted {
             mapped::read_mapped(state);
             let to = &raw mut (*faults).stacks;
-            (*faults).want = stack::stacks_to(to, ctx, task, at, (*state).space, place, stack::Copies::GiveWay);
+            (*faults).want = stack::stacks_to(to, ctx, at, (*state).space, place, stack::Copies::GiveWay);
             let sent = send_fault(state, at.time) != 0;
             if !sent {
                 lose(Loss::FaultRingFull);

@@ -11,7 +11,7 @@ use profiler_common::{Loss, RecordKind};
 
 use crate::emit::{At, lose, output};
 use crate::maps::{SENT, config};
-use crate::walk::{self, Walk, absorb};
+use crate::walk::{self, WALKS, Walk, absorb};
 
 /// The key of the user stack that `walk` holds, sent if it was not before. 0: the ring has no space for it, or it
 /// has no frame.
@@ -51,21 +51,34 @@ pub unsafe fn kernel_stack(walk: *mut Walk, ctx: &impl EbpfContext, at: At) -> u
         if bytes <= 0 {
             return 0;
         }
-        let count = (bytes as usize / 8).min(MAX_KERNEL_FRAMES);
-        let mut hash = 1;
-        for index in 0..MAX_KERNEL_FRAMES {
-            if index >= count {
-                break;
-            }
-            hash = absorb(hash, (&raw const (*walk).frames).cast::<u64>().add(index).read());
-        }
-        (*walk).head.count = count as u32;
+        (*walk).head.count = (bytes as usize / 8).min(MAX_KERNEL_FRAMES) as u32;
         (*walk).head.end = 0;
-        (*walk).head.key = mix(hash, count as u64) | 1;
+        (*walk).head.key = key_of_kernel_frames((*walk).level());
         if is_known((*walk).head.key) {
             return (*walk).head.key;
         }
         sent(walk, RecordKind::KernelStack, at)
+    }
+}
+
+/// The key of the kernel stack that the walk of this number holds.
+///
+/// Exported, so that the verifier follows its loop once rather than with each path that leads here.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn key_of_kernel_frames(level: u32) -> u64 {
+    let Some(walk) = WALKS.get_ptr(level) else { return 0 };
+    let mut hash = 1;
+    // SAFETY: this CPU's walk, of the program that called; the array has as many frames.
+    unsafe {
+        let count = (*walk).head.count;
+        for index in 0..MAX_KERNEL_FRAMES {
+            if index >= count as usize {
+                break;
+            }
+            hash = absorb(hash, (&raw const (*walk).frames).cast::<u64>().add(index).read());
+        }
+        mix(hash, u64::from(count)) | 1
     }
 }
 

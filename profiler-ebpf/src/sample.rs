@@ -25,7 +25,7 @@ pub fn sample(ctx: PerfEventContext) -> u32 {
     let (total, reported) = unsafe { (cpu::on_cpu_time(state, at.time), (*state).reported) };
     let place = stack::place(&ctx, task);
     // SAFETY: as above.
-    let captured = stack::stacks(&ctx, task, at, unsafe { (*state).space }, &place, stack::Copies::Whole);
+    let captured = stack::stacks(&ctx, at, unsafe { (*state).space }, &place, stack::Copies::Whole);
     let cpu_time = total.saturating_sub(reported);
     let written = emit::stacked(RecordKind::Sample, at, &captured, |head: *mut SampleHead| {
         // SAFETY: a reserved record's head.

@@ -144,6 +144,12 @@ pub fn is_within(time: u64) -> bool {
     time > volatile(beginning).wrapping_sub(1) && time <= volatile(end).wrapping_sub(1)
 }
 
+/// The end of the recording is not known yet: an event that began within it is part of it. User space sets the end in advance.
+#[inline(always)]
+pub fn goes_on() -> bool {
+    BOUNDS.get(scope::END).is_some_and(|end| volatile(end) == 0)
+}
+
 /// When the recording of the thread begins.
 ///
 /// # Safety

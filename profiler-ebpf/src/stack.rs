@@ -104,10 +104,10 @@ pub fn place_of_fault(task: Task, code: u32) -> Place {
 
 /// Walks the stacks of the current task, and returns them with what the walk left to be copied.
 #[inline(always)]
-pub fn stacks(ctx: &impl EbpfContext, task: Task, at: At, space: u64, place: &Place, copies: Copies) -> Captured {
+pub fn stacks(ctx: &impl EbpfContext, at: At, space: u64, place: &Place, copies: Copies) -> Captured {
     let mut stacks = Record::default();
     // SAFETY: a record of our own.
-    let want = unsafe { stacks_to(&raw mut stacks, ctx, task, at, space, place, copies) };
+    let want = unsafe { stacks_to(&raw mut stacks, ctx, at, space, place, copies) };
     Captured { stacks, want }
 }
 
@@ -119,7 +119,6 @@ pub fn stacks(ctx: &impl EbpfContext, task: Task, at: At, space: u64, place: &Pl
 pub unsafe fn stacks_to(
     to: *mut Record,
     ctx: &impl EbpfContext,
-    task: Task,
     at: At,
     space: u64,
     place: &Place,
@@ -163,9 +162,9 @@ pub unsafe fn stacks_to(
             return 0;
         };
         let sp = (*to).regs.sp;
-        let size = match top(task, sp) {
-            Some(top) => top - sp + BEYOND_TOP,
-            None => u64::MAX,
+        let size = match top_of_stack(sp) {
+            0 => u64::MAX,
+            top => top.wrapping_sub(sp).wrapping_add(BEYOND_TOP),
         };
         (*to).flags |= if limit != 0 && size > limit { FLAG_STACK_CUT } else { 0 };
         size.min(limit)
@@ -202,16 +201,24 @@ fn is_readable(address: u64) -> bool {
     unsafe { copy::read((&raw mut word).cast(), 8, address) }
 }
 
-/// The latest possible end of the stack that contains `sp`: the place of `argc` for the main thread; the thread control
-/// block, which glibc and musl put at the top of a thread's stack, for the others.
-#[inline(always)]
-fn top(task: Task, sp: u64) -> Option<u64> {
+/// The latest possible end of the current task's stack that contains `sp`: the place of `argc` for the main thread; the
+/// thread control block, which glibc and musl put at the top of a thread's stack, for the others. 0: unknown.
+///
+/// Exported, so that the verifier checks it once: at each load of a pointer, newer kernels search all their types.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn top_of_stack(sp: u64) -> u64 {
+    let task = Task::current();
     let main = task.mm().and_then(|mm| mm.start_stack()).unwrap_or(0);
     if within_reach(sp, main) {
-        return Some(main);
+        return main;
     }
     let control_block = task.fsbase().unwrap_or(0);
-    within_reach(sp, control_block).then_some(control_block)
+    if within_reach(sp, control_block) {
+        control_block
+    } else {
+        0
+    }
 }
 
 #[inline(always)]

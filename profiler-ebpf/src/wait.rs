@@ -133,7 +133,7 @@ unsafe fn look(ctx: &impl EbpfContext, state: *mut ThreadState, task: Task, at: 
     unsafe {
         let waits = &raw mut (*state).waits;
         let to = &raw mut (*waits).stacks;
-        let want = stack::stacks_to(to, ctx, task, at, (*state).space, place, stack::Copies::GiveWay);
+        let want = stack::stacks_to(to, ctx, at, (*state).space, place, stack::Copies::GiveWay);
         (*waits).want = want as u32;
         if want != 0 && send_stack_ahead(state, at.time) == 0 {
             lose(Loss::WaitRingFull);

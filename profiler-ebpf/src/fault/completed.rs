@@ -5,10 +5,13 @@ use core::ffi::{c_long, c_void};
 
 use aya_ebpf::EbpfContext;
 use aya_ebpf::bindings::bpf_perf_event_data;
-use aya_ebpf::helpers::generated::bpf_find_vma;
+use aya_ebpf::helpers::generated::{bpf_find_vma, bpf_get_attach_cookie};
 use aya_ebpf::macros::perf_event;
 use aya_ebpf::programs::PerfEventContext;
-use profiler_common::fault::{FAULT_HAS_VMA, FAULT_MAJOR, FAULT_OPEN, FAULT_VMA_BUSY, FAULTS_MAJOR, FaultBody};
+use profiler_common::fault::{
+    BEFORE_UNKNOWN, FAULT_HAS_VMA, FAULT_MAJOR, FAULT_OPEN, FAULT_STARTED, FAULT_VMA_BUSY, FAULTS_MAJOR, FaultBody,
+    Pending, ThreadFaults,
+};
 
 use super::{UNWATCHED, begin, complete, is_major, known, same_page};
 use crate::emit::now;
@@ -19,16 +22,13 @@ use crate::{scope, selection, stack};
 /// `EBUSY`, as the helper returns it.
 const BUSY: c_long = -16;
 
-/// `PERF_COUNT_SW_PAGE_FAULTS_MIN`, once per fault.
+/// `PERF_COUNT_SW_PAGE_FAULTS_MIN` and `PERF_COUNT_SW_PAGE_FAULTS_MAJ`, once per fault. One program for both, since the
+/// kernel takes long to verify it: the event's cookie is the flag of a fault.
 #[perf_event]
-pub fn fault_minor(ctx: PerfEventContext) -> u32 {
-    completed(&ctx, 0)
-}
-
-/// `PERF_COUNT_SW_PAGE_FAULTS_MAJ`, once per fault.
-#[perf_event]
-pub fn fault_major(ctx: PerfEventContext) -> u32 {
-    completed(&ctx, FAULT_MAJOR)
+pub fn fault_counted(ctx: PerfEventContext) -> u32 {
+    // SAFETY: the helper takes the context of a perf event.
+    let cookie = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) } as u32;
+    completed(&ctx, cookie & FAULT_MAJOR)
 }
 
 #[inline(always)]
@@ -37,8 +37,6 @@ fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
         count_outside();
         return 0;
     };
-    // SAFETY: the current thread's own entry.
-    let at = unsafe { scope::at(state, now()) };
     let task = Task::current();
     let data = ctx.as_ptr().cast_const().cast::<bpf_perf_event_data>();
     // SAFETY: a perf event's context is of this type, and the thread's own entry.
@@ -46,6 +44,12 @@ fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
         let address = core::ptr::read_volatile(&raw const (*data).addr);
         let faults = &raw mut (*state).faults;
         let (inner, outer) = (&raw const (*faults).inner.body, &raw const (*faults).outer.body);
+        if config!(faults) == FAULTS_MAJOR && major == 0 && may_be_left_out(faults) && is_this(inner, address) {
+            (*faults).counts.filtered += 1;
+            super::pop(faults);
+            return 0;
+        }
+        let at = scope::at(state, now());
         if !is_this(inner, address) {
             if is_this(outer, address) {
                 // The fault that interrupted it ended without a report.
@@ -57,10 +61,9 @@ fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
         }
         let fault = &raw mut (*faults).inner;
         (*fault).body.flags |= major;
-        // Where only faults that waited for a disk are wanted, most are left out: neither mapping nor registers are looked up for those.
-        let is_left_out = config!(faults) == FAULTS_MAJOR && !is_major(&(*fault).body) && (*fault).out_since == 0;
+        let is_left_out = config!(faults) == FAULTS_MAJOR && waited_for_no_disk(fault);
         let is_described = (*fault).body.flags & FAULT_HAS_VMA != 0; // by tier 1
-        if !is_left_out && !is_described && config!(find_vma) != 0 && !known::recall(task, at.pid, fault) {
+        if !is_left_out && !is_described && config!(find_vma) != 0 && known::recall(state) == 0 {
             let mut nothing = 0_u64;
             let found = bpf_find_vma(
                 task.as_ptr(),
@@ -81,6 +84,32 @@ fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
         complete(ctx, task, at, state, &place);
     }
     0
+}
+
+/// Where only faults that waited for a disk are wanted, most are left out: neither the time nor mapping and registers are
+/// read for those. False: something else has to be done, or it is not known yet.
+///
+/// # Safety
+/// `faults` must be readable.
+#[inline(always)]
+unsafe fn may_be_left_out(faults: *const ThreadFaults) -> bool {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        let inner = &raw const (*faults).inner;
+        (*inner).body.flags & FAULT_STARTED != 0
+            && waited_for_no_disk(inner)
+            && (*faults).run.count == 0
+            && (*faults).counts.before != BEFORE_UNKNOWN
+            && scope::goes_on()
+    }
+}
+
+/// # Safety
+/// As [`is_this`].
+#[inline(always)]
+unsafe fn waited_for_no_disk(fault: *const Pending) -> bool {
+    // SAFETY: by this function's own condition.
+    unsafe { !is_major(&(*fault).body) && (*fault).out_since == 0 }
 }
 
 /// A thread that has left the selection keeps its entry until it is switched out: the kernel's count goes on.

@@ -11,6 +11,7 @@ use aya_ebpf::maps::Array;
 use core::ffi::c_void;
 use profiler_common::config::MISSING;
 use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, FaultBody, Pending};
+use profiler_common::scope::ThreadState;
 
 use crate::kernel::{RememberedVma, Task, VmaBytes, VmaStruct};
 use crate::maps::config;
@@ -67,53 +68,78 @@ struct KnownVma {
     pad: u32,
 }
 
-/// Fills in the mapping of a fault of the current task, if it is known.
+/// Fills in the mapping of the innermost fault of the current thread, whose entry is `state`. 0: it is not known.
+///
+/// Exported, so that the verifier checks it once, and the rest of the program once rather than after each way out of the loop.
 ///
 /// # Safety
-/// `pending` must be the current thread's.
-#[inline(always)]
-pub unsafe fn recall(task: Task, pid: u32, pending: *mut Pending) -> bool {
-    let Some(space) = Space::of(task) else { return false };
-    let Some(known) = of_this_cpu() else { return false };
+/// `state` must be null or the current thread's.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C" fn recall(state: *mut ThreadState) -> u32 {
+    if state.is_null() {
+        return 0;
+    }
+    let Some(space) = Space::of(Task::current()) else {
+        return 0;
+    };
+    let Some(known) = of_this_cpu() else { return 0 };
     // SAFETY: by this function's own condition, and this CPU's memory: the program can't be preempted, and one that interrupts it
     // counts no fault.
     unsafe {
-        let fault = &raw mut (*pending).body;
-        let address = (*fault).address;
-        for number in 0..2 * WAYS {
-            let bits = if number < WAYS { SMALL } else { LARGE };
-            let one = set(known, pid, address, bits).add(number % WAYS);
-            if (*one).mm != space.mm || (*one).pid != pid || address < (*one).start || address >= (*one).end {
-                continue;
-            }
-            if (*one).changes != space.changes || space.changes_now {
-                if !is_unchanged(one, space, &raw mut (*known).copy) {
-                    // Otherwise a program that keeps mapping the same place would have each entry checked at each fault.
-                    if (*one).last_change != space.changes {
-                        (*one).mm = 0;
-                    }
+        let pid = (*state).pid;
+        let pending = &raw mut (*state).faults.inner;
+        let address = (*pending).body.address;
+        for bits in [SMALL, LARGE] {
+            let set = set(known, pid, address, bits);
+            for way in 0..WAYS {
+                let one = set.add(way);
+                // The process last: it is in another cache line.
+                if (*one).mm != space.mm || address < (*one).start || address >= (*one).end || (*one).pid != pid {
                     continue;
                 }
-                (*one).changes = space.changes;
+                if (*one).changes != space.changes || space.changes_now {
+                    if !is_unchanged(one, space, &raw mut (*known).copy) {
+                        // Otherwise a program that keeps mapping the same place would have each entry checked at each fault.
+                        if (*one).last_change != space.changes {
+                            (*one).mm = 0;
+                        }
+                        continue;
+                    }
+                    (*one).changes = space.changes;
+                }
+                fill(pending, one);
+                return 1;
             }
-            (*fault).flags |= (*one).flags;
-            (*pending).range = [(*one).start, (*one).end];
-            let vma = &raw mut (*fault).vma;
-            (*vma).flags = (*one).vm_flags;
-            if (*one).flags & FAULT_HAS_FILE != 0 {
-                (*vma).offset = (address.wrapping_sub((*one).start) & !4095).wrapping_add((*one).first);
-                (*vma).inode = (*one).inode;
-                (*vma).device = (*one).device;
-                (*vma).magic = (*one).magic;
-                (*vma).generation = (*one).generation;
-                let mut miss = 0_u16;
-                bpf_probe_read_kernel((&raw mut miss).cast(), 2, (*one).miss as *const c_void);
-                (*vma).mmap_miss = u32::from(miss);
-            }
-            return true;
         }
     }
-    false
+    0
+}
+
+/// Fills in the mapping of a fault.
+///
+/// # Safety
+/// `pending` must be writable, and `one` readable.
+#[inline(always)]
+unsafe fn fill(pending: *mut Pending, one: *const KnownVma) {
+    // SAFETY: by this function's own condition; the helper writes the whole number.
+    unsafe {
+        let fault = &raw mut (*pending).body;
+        (*fault).flags |= (*one).flags;
+        (*pending).range = [(*one).start, (*one).end];
+        let vma = &raw mut (*fault).vma;
+        (*vma).flags = (*one).vm_flags;
+        if (*one).flags & FAULT_HAS_FILE != 0 {
+            (*vma).offset = ((*fault).address.wrapping_sub((*one).start) & !4095).wrapping_add((*one).first);
+            (*vma).inode = (*one).inode;
+            (*vma).device = (*one).device;
+            (*vma).magic = (*one).magic;
+            (*vma).generation = (*one).generation;
+            let mut miss = 0_u16;
+            bpf_probe_read_kernel((&raw mut miss).cast(), 2, (*one).miss as *const c_void);
+            (*vma).mmap_miss = u32::from(miss);
+        }
+    }
 }
 
 /// The mapping is still in the address space, and has not changed since it was remembered. The fields are compared too: another

@@ -39,7 +39,7 @@ pub unsafe fn is_only_counted(state: *mut ThreadState, at: At) -> bool {
             return false;
         }
         let sampling = &raw mut (*faults).sampling;
-        if at.time.wrapping_sub((*sampling).since) >= SAMPLING_WINDOW && renew(sampling, at.time) {
+        if at.time.wrapping_sub((*sampling).since) >= SAMPLING_WINDOW && renew(state, at.time) != 0 {
             tell_rest(state, at.time);
         }
         (*sampling).faults += 1;
@@ -80,14 +80,21 @@ unsafe fn may_be_represented(fault: *const FaultBody) -> bool {
     }
 }
 
-/// Begins a window. True: the probability changes.
+/// Begins a window of the current thread, whose entry is `state`. 1: the probability changes.
+///
+/// Exported, so that the verifier checks it once.
 ///
 /// # Safety
-/// `sampling` must be the current thread's.
-#[inline(always)]
-unsafe fn renew(sampling: *mut Sampling, time: u64) -> bool {
+/// `state` must be null or the current thread's.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C" fn renew(state: *mut ThreadState, time: u64) -> u32 {
+    if state.is_null() {
+        return 0;
+    }
     // SAFETY: by this function's own condition.
     unsafe {
+        let sampling = &raw mut (*state).faults.sampling;
         let level = (*sampling).level - (*sampling).level / SAMPLING_MEMORY + (*sampling).faults;
         let before = (*sampling).shift;
         // The smallest probability 1/2^shift at which the level gives as many as are wanted.
@@ -106,7 +113,7 @@ unsafe fn renew(sampling: *mut Sampling, time: u64) -> bool {
             shift,
             pad: 0,
         };
-        shift != before
+        u32::from(shift != before)
     }
 }
 

@@ -51,7 +51,7 @@ pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
                 Some(own) => ((*own).space, stack::place_in_kernel(task)),
                 None => (0, stack::nowhere()),
             };
-            let captured = stack::stacks(&ctx, task, at, space, &place, stack::Copies::Nothing);
+            let captured = stack::stacks(&ctx, at, space, &place, stack::Copies::Nothing);
             (waker.user, waker.kernel) = (captured.stacks.user, captured.stacks.kernel);
         }
         (*waits).waker = waker;

@@ -1,11 +1,12 @@
 //! Attaches the hooks of page faults, tier by tier: a refused one is reported, and the next tier is tried.
 
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use aya::programs::{BtfTracePoint, PerfEvent, ProgramError};
 use aya::{Btf, Ebpf};
 use profiler_common::config::Config;
+use profiler_common::fault::FAULT_MAJOR;
 use serde::{Deserialize, Serialize};
 
 use super::ahead;
@@ -114,7 +115,7 @@ pub struct Watched {
     /// The tier; `None`: faults are not traced.
     pub source: Option<FaultSource>,
     /// Software events with their CPUs, not enabled yet.
-    pub events: Vec<(u32, OwnedFd)>,
+    pub events: Vec<(u32, Counted)>,
     /// Each CPU has such events.
     pub has_events: bool,
 }
@@ -137,8 +138,7 @@ pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &m
         };
     }
     if tries(FaultSource::Tracepoint) {
-        let completions = COMPLETIONS.map(|(name, _)| name);
-        ahead::load(ebpf, btf, ahead::by_name(&[&completions[..], &MORE].concat()));
+        ahead::load(ebpf, btf, ahead::by_name(&[&[COUNTED][..], &MORE].concat()));
     }
     let source = if tries(FaultSource::Tracepoint) && exceptions(ebpf, btf, status) {
         more(ebpf, btf, status);
@@ -164,17 +164,15 @@ pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &m
 
 /// Attaches tier 1, with the kernel's counts where threads lose their CPU within programs. A kernel that takes only
 /// one end of the function is not usable: `None`.
-fn handled(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], status: &mut Vec<HookStatus>) -> Option<Vec<(u32, OwnedFd)>> {
+fn handled(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], status: &mut Vec<HookStatus>) -> Option<Vec<(u32, Counted)>> {
     let [entries, exits] = &TWINS;
     let mut events = Vec::new();
     let ends = attach_entry(ebpf, entries[0], HANDLER, btf).and_then(|()| {
         let wants_counts = preempt::is_usual(machine::kernel_version());
         let mut twins = if wants_counts { 1 } else { 2 };
-        let counts = COMPLETIONS.map(|(name, _)| name);
-        let counts = if wants_counts { &counts[..] } else { &[] };
         let of_handler = exits[..twins].iter().map(|&name| (name, HANDLER));
-        let others = ahead::by_name(counts).chain(ahead::by_name(&MORE));
-        ahead::load(ebpf, btf, of_handler.chain(others));
+        let counted = wants_counts.then_some((COUNTED, COUNTED));
+        ahead::load(ebpf, btf, of_handler.chain(counted).chain(ahead::by_name(&MORE)));
         if wants_counts {
             let opened = completions(ebpf, cpus);
             status.push(status_of_counts(&opened, LEFT_OUT));
@@ -229,17 +227,25 @@ fn more(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) {
     status.extend(hook::attach_tracepoints(ebpf, btf, ("fault", &MORE), LEFT_OUT));
 }
 
-/// The programs on the kernel's counts of faults.
-const COMPLETIONS: [(&str, perf::Count); 2] = [
-    ("fault_minor", perf::Count::MinorFaults),
-    ("fault_major", perf::Count::MajorFaults),
-];
+/// The program on the kernel's counts of faults.
+const COUNTED: &str = "fault_counted";
 
-fn completions(ebpf: &mut Ebpf, cpus: &[u32]) -> Result<Vec<(u32, OwnedFd)>, ProgramError> {
-    for (name, _) in COMPLETIONS {
-        let program: &mut PerfEvent = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
-        ahead::or_loaded(program.load())?;
+/// A count of one CPU, with the program attached.
+pub struct Counted {
+    event: OwnedFd,
+    /// Keeps the program attached where it has a cookie.
+    _link: Option<OwnedFd>,
+}
+
+impl AsFd for Counted {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
     }
+}
+
+fn completions(ebpf: &mut Ebpf, cpus: &[u32]) -> Result<Vec<(u32, Counted)>, ProgramError> {
+    let program: &mut PerfEvent = ebpf.program_mut(COUNTED).ok_or(ProgramError::NotLoaded)?.try_into()?;
+    ahead::or_loaded(program.load())?;
     let mut events = Vec::new();
     for &cpu in cpus {
         events.extend(completions_on(ebpf, cpu).map_err(ProgramError::IOError)?);
@@ -247,7 +253,7 @@ fn completions(ebpf: &mut Ebpf, cpus: &[u32]) -> Result<Vec<(u32, OwnedFd)>, Pro
     Ok(events)
 }
 
-/// The status of the kernel's counts: they take two descriptors per CPU, which a low limit may not allow.
+/// The status of the kernel's counts: they take three descriptors per CPU, which a low limit may not allow.
 fn status_of_counts<T>(opened: &Result<T, ProgramError>, remedy: &str) -> HookStatus {
     let status = hook::hook_of("fault", COUNTS, opened.as_ref().map(|_| ()));
     match opened {
@@ -260,15 +266,15 @@ fn status_of_counts<T>(opened: &Result<T, ProgramError>, remedy: &str) -> HookSt
     }
 }
 
-/// Attaches the loaded programs to one CPU's counts, which are not enabled yet.
-pub fn completions_on(ebpf: &Ebpf, cpu: u32) -> io::Result<Vec<(u32, OwnedFd)>> {
-    let mut events = Vec::new();
-    for (name, count) in COMPLETIONS {
-        let event = perf::open_count(count, cpu)?;
-        perf::set_program(event.as_fd(), hook::program_of(ebpf, name)?)?;
-        events.push((cpu, event));
-    }
-    Ok(events)
+/// Attaches the loaded program to one CPU's counts, which are not enabled yet. The cookie shows which of them it runs for.
+pub fn completions_on(ebpf: &Ebpf, cpu: u32) -> io::Result<Vec<(u32, Counted)>> {
+    let program = hook::program_of(ebpf, COUNTED)?;
+    let minor = perf::open_count(perf::Count::MinorFaults, cpu)?;
+    perf::set_program(minor.as_fd(), program)?;
+    let major = perf::open_count(perf::Count::MajorFaults, cpu)?;
+    let link = perf::link_program(major.as_fd(), program, u64::from(FAULT_MAJOR))?;
+    let counted = |event, link| (cpu, Counted { event, _link: link });
+    Ok(vec![counted(minor, None), counted(major, Some(link))])
 }
 
 /// Detaches programs.

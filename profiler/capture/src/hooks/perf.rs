@@ -17,6 +17,9 @@ const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
 const IOC_ENABLE: libc::c_ulong = 0x2400;
 const IOC_DISABLE: libc::c_ulong = 0x2401;
 const IOC_SET_BPF: libc::c_ulong = 0x4004_2408;
+const BPF_LINK_CREATE: libc::c_long = 28;
+/// `enum bpf_attach_type` of include/uapi/linux/bpf.h.
+const BPF_PERF_EVENT: u32 = 41;
 /// Offsets of the heads in the ring's first page (`struct perf_event_mmap_page`).
 const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
@@ -47,6 +50,16 @@ struct Attr {
 }
 
 const _: () = assert!(size_of::<Attr>() == ATTR_SIZE as usize);
+
+/// `union bpf_attr` for `BPF_LINK_CREATE` on a perf event (kernel 5.15 and later).
+#[repr(C)]
+struct Link {
+    program: i32,
+    event: i32,
+    attach_type: u32,
+    flags: u32,
+    cookie: u64,
+}
 
 // Bits of `Attr::flags`.
 const DISABLED: u64 = 1 << 0;
@@ -175,6 +188,11 @@ fn open_for(mut attr: Attr, thread: libc::pid_t, cpu: i32) -> io::Result<OwnedFd
             PERF_FLAG_FD_CLOEXEC,
         )
     };
+    owned(fd)
+}
+
+/// The descriptor that a system call has just returned, or its error.
+fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
     let fd = i32::try_from(fd).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
     if fd < 0 {
         return Err(io::Error::last_os_error());
@@ -195,6 +213,20 @@ fn control(event: BorrowedFd<'_>, request: libc::c_ulong, argument: libc::c_long
 /// Attaches a program that runs whenever the event fires.
 pub fn set_program(event: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
     control(event, IOC_SET_BPF, program.as_raw_fd().into())
+}
+
+/// As [`set_program`], with a number that the program reads by `bpf_get_attach_cookie`. Dropping the result detaches.
+pub fn link_program(event: BorrowedFd<'_>, program: BorrowedFd<'_>, cookie: u64) -> io::Result<OwnedFd> {
+    let link = Link {
+        program: program.as_raw_fd(),
+        event: event.as_raw_fd(),
+        attach_type: BPF_PERF_EVENT,
+        flags: 0,
+        cookie,
+    };
+    // SAFETY: the kernel reads that many bytes of a struct that lives through the call.
+    let fd = unsafe { libc::syscall(libc::SYS_bpf, BPF_LINK_CREATE, &raw const link, size_of::<Link>()) };
+    owned(fd)
 }
 
 /// Starts an event.
