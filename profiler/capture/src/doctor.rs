@@ -3,6 +3,7 @@
 use profiler_common::config::Config;
 
 use crate::checks;
+use crate::hooks::ahead;
 use crate::hooks::arch;
 use crate::hooks::attach::{self, Nouns};
 use crate::hooks::btf::{self, Btf};
@@ -69,7 +70,10 @@ fn try_hooks(rows: &mut Vec<HookStatus>) -> anyhow::Result<()> {
     let reason = ebpf.as_ref().err().map(|error| format!("{error:#}"));
     rows.push(machine("eBPF maps", reason, load::privilege_remedy()));
     let mut hooks = attach::attach(
-        ebpf.map_err(|error| error.context(load::privilege_remedy()))?,
+        (
+            ebpf.map_err(|error| error.context(load::privilege_remedy()))?,
+            ahead::Types::begin(),
+        ),
         &cpus,
         Nouns {
             asleep: true,

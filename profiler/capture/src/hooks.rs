@@ -1,7 +1,7 @@
 //! What runs in the kernel: the eBPF object, its programs and perf events, hook by hook, and what the kernel counts
 //! about them. What the hooks report is read in `drain`.
 
-mod ahead;
+pub mod ahead;
 pub(crate) mod arch;
 pub mod attach;
 pub(crate) mod bounds;

@@ -18,6 +18,7 @@ use crate::drain::selected::Selected;
 use crate::drain::{header, live_threads};
 use crate::drain::{snapshot, threads};
 use crate::files::opener::Opener;
+use crate::hooks::ahead;
 use crate::hooks::attach::{self, Hooks, Nouns};
 use crate::hooks::bounds::Bounds;
 use crate::hooks::btf::{self, Btf};
@@ -95,6 +96,7 @@ pub(crate) fn begin(
     let excluded = terms.exclude_pids.iter().copied().chain([std::process::id()]);
     let excluded: Vec<u32> = excluded.chain(opener.pids()).collect();
     let mut config = Config::NOTHING;
+    let loaders_types = ahead::Types::begin();
     let types = Btf::of_kernel()?;
     let missing = btf::locate(&types, &mut config);
     pid_namespace::configure(&mut config)?;
@@ -126,7 +128,7 @@ pub(crate) fn begin(
         // When a command begins, no other recorded thread exists.
         asleep: terms.scope != Scope::Command,
     };
-    let mut hooks = attach::attach(ebpf, &cpus, nouns, &selection)?;
+    let mut hooks = attach::attach((ebpf, loaders_types), &cpus, nouns, &selection)?;
     // The kernel's types took some 20 MB.
     let memory = Memory::give_back();
     attach::sample(&mut hooks, &cpus, terms.sample_hz);

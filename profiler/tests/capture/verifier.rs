@@ -1,5 +1,6 @@
 //! The kernel verifier's results for ngmi's programs.
 
+use profiler::capture::hooks::ahead;
 use profiler::capture::hooks::attach::{self, Nouns};
 use profiler::capture::hooks::btf::{self, Btf};
 use profiler::capture::hooks::faults::{self, FaultMode};
@@ -41,7 +42,7 @@ fn every_program_is_far_from_the_verifiers_limit() {
             asleep: true,
             ..Nouns::default()
         };
-        let mut hooks = attach::attach(ebpf, &cpus, nouns, selection).unwrap();
+        let mut hooks = attach::attach((ebpf, ahead::Types::begin()), &cpus, nouns, selection).unwrap();
         attach::sample(&mut hooks, &cpus, 1);
         attach::require(&hooks).unwrap();
         // Verifier errors (EACCES, EINVAL, E2BIG) are ngmi's bugs; EPERM is the kernel's policy.

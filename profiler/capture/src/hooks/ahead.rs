@@ -2,11 +2,12 @@
 //! verify one, and verifies those of a privileged process in parallel.
 
 use std::cmp::Reverse;
+use std::io;
 use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use aya::programs::{Program, ProgramError};
-use aya::{Btf, Ebpf};
+use aya::{Btf, BtfError, Ebpf};
 
 /// Threads that load programs. More take more of the kernel's memory and do not finish sooner: the longest program
 /// alone is a quarter of the total.
@@ -14,6 +15,26 @@ const AT_ONCE: usize = 4;
 
 /// A program, and the tracepoint or function it attaches to.
 pub type Wanted = (&'static str, &'static str);
+
+/// The kernel's types as the loader of programs needs them, read while something else is done.
+pub struct Types(io::Result<JoinHandle<Result<Btf, BtfError>>>);
+
+impl Types {
+    /// Begins to read them.
+    pub fn begin() -> Self {
+        Self(thread::Builder::new().spawn(Btf::from_sys_fs))
+    }
+
+    /// The types.
+    ///
+    /// # Errors
+    /// When the kernel does not show them.
+    pub fn get(self) -> Result<Btf, BtfError> {
+        // A thread that can't be started only costs time.
+        let read = self.0.ok().and_then(|thread| thread.join().ok());
+        read.unwrap_or_else(Btf::from_sys_fs)
+    }
+}
 
 /// Programs named like their attach points.
 pub fn by_name<'n>(names: &'n [&'static str]) -> impl Iterator<Item = Wanted> + 'n {

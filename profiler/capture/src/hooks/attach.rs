@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use aya::programs::{PerfEvent, ProgramError};
 use aya::{Btf, Ebpf};
 
-use super::ahead;
+use super::ahead::{self, Wanted};
 use super::disks::{self, BlockMode};
 use super::faults::{self, Faults, Watched};
 use super::hook::{attach_tracepoint, hook, io_remedy, program_of, with_remedy};
@@ -71,16 +71,18 @@ pub struct Nouns {
 ///
 /// # Errors
 /// When it would be unknown which threads are recorded.
-pub fn attach(mut ebpf: Ebpf, cpus: &[u32], nouns: Nouns, selection: &Tables) -> anyhow::Result<Hooks> {
+pub fn attach(
+    (mut ebpf, types): (Ebpf, ahead::Types),
+    cpus: &[u32],
+    nouns: Nouns,
+    selection: &Tables,
+) -> anyhow::Result<Hooks> {
     let mut status = Vec::new();
-    let btf = Btf::from_sys_fs()
+    let btf = types
+        .get()
         .context("cannot read the kernel's types: a kernel built with CONFIG_DEBUG_INFO_BTF is needed")?;
-    let mut names = TRACEPOINTS.map(|(_, name)| name).to_vec();
-    names.extend(disks::programs(nouns.block));
-    names.extend(waits::programs(nouns.off_cpu));
-    names.push("sample");
     let asleep = (nouns.asleep && nouns.off_cpu != OffCpu::Off).then_some(sleepers::PROGRAM);
-    ahead::load(&mut ebpf, &btf, ahead::by_name(&names).chain(asleep));
+    load_ahead(&mut ebpf, &btf, nouns, asleep);
     selection.begin(&mut ebpf, &btf, &mut status)?;
     for (noun, name) in TRACEPOINTS {
         let result = attach_tracepoint(&mut ebpf, name, &btf);
@@ -118,6 +120,17 @@ pub fn attach(mut ebpf: Ebpf, cpus: &[u32], nouns: Nouns, selection: &Tables) ->
         faults,
         has_waits: has_switches && nouns.off_cpu != OffCpu::Off,
     })
+}
+
+/// Loads all programs at once, those that take long to verify first: each CPU then has work until the end.
+fn load_ahead(ebpf: &mut Ebpf, btf: &Btf, nouns: Nouns, asleep: Option<Wanted>) {
+    let mut wanted = faults::programs(ebpf, btf, nouns.faults);
+    wanted.insert(0, ("sched_switch", "sched_switch"));
+    wanted.extend(ahead::by_name(waits::programs(nouns.off_cpu)));
+    wanted.extend(ahead::by_name(&["sample"]));
+    wanted.extend(ahead::by_name(disks::programs(nouns.block)));
+    wanted.extend(ahead::by_name(&TRACEPOINTS.map(|(_, name)| name)).chain(asleep));
+    ahead::load(ebpf, btf, wanted);
 }
 
 /// Opens the rings on all CPUs or on none: a mapping created on an untraced CPU would be missing silently.

@@ -9,7 +9,7 @@ use profiler_common::config::Config;
 use profiler_common::fault::FAULT_MAJOR;
 use serde::{Deserialize, Serialize};
 
-use super::ahead;
+use super::ahead::{self, Wanted};
 use super::arch::{self, EXCEPTIONS};
 use super::btf::{Btf as Types, FIND_VMA};
 use super::hook::{self, attach_entry, attach_exit, hook};
@@ -120,6 +120,31 @@ pub struct Watched {
     pub has_events: bool,
 }
 
+/// The programs that [`watch`] attaches if nothing is refused, and what they attach to; those that take long to verify
+/// come first.
+pub fn programs(ebpf: &mut Ebpf, btf: &Btf, asked: Faults) -> Vec<Wanted> {
+    if asked.mode == FaultMode::Off {
+        return Vec::new();
+    }
+    let tries = |source| asked.source.is_none_or(|only| only == source);
+    let [entries, exits] = &TWINS;
+    // A policy against programs of this kind shows in the first one.
+    let is_handled = tries(FaultSource::Fentry) && hook::load_entry(ebpf, entries[0], HANDLER, btf).is_ok();
+    let is_counted = !is_handled || preempt::is_usual(machine::kernel_version());
+    let mut wanted = Vec::new();
+    if is_handled {
+        let twins = if is_counted { 1 } else { 2 };
+        wanted.extend(exits[..twins].iter().map(|&name| (name, HANDLER)));
+    }
+    if is_counted {
+        wanted.push((COUNTED, COUNTED));
+    }
+    if is_handled || tries(FaultSource::Tracepoint) {
+        wanted.extend(ahead::by_name(&MORE).chain(ahead::by_name(&EXCEPTIONS)));
+    }
+    wanted
+}
+
 /// Attaches the best tier that was requested and that the kernel allows.
 pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &mut Vec<HookStatus>) -> Watched {
     if asked.mode == FaultMode::Off {
@@ -137,15 +162,14 @@ pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &m
             events,
         };
     }
-    if tries(FaultSource::Tracepoint) {
-        ahead::load(ebpf, btf, ahead::by_name(&[&[COUNTED][..], &MORE].concat()));
-    }
     let source = if tries(FaultSource::Tracepoint) && exceptions(ebpf, btf, status) {
         more(ebpf, btf, status);
         FaultSource::Tracepoint
     } else if tries(FaultSource::Perf) || tries(FaultSource::Tracepoint) {
         FaultSource::Perf
     } else {
+        unload(ebpf, &EXCEPTIONS);
+        unload(ebpf, &MORE);
         return Watched::default();
     };
     let opened = completions(ebpf, cpus);
@@ -170,9 +194,6 @@ fn handled(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], status: &mut Vec<HookStatus
     let ends = attach_entry(ebpf, entries[0], HANDLER, btf).and_then(|()| {
         let wants_counts = preempt::is_usual(machine::kernel_version());
         let mut twins = if wants_counts { 1 } else { 2 };
-        let of_handler = exits[..twins].iter().map(|&name| (name, HANDLER));
-        let counted = wants_counts.then_some((COUNTED, COUNTED));
-        ahead::load(ebpf, btf, of_handler.chain(counted).chain(ahead::by_name(&MORE)));
         if wants_counts {
             let opened = completions(ebpf, cpus);
             status.push(status_of_counts(&opened, LEFT_OUT));
@@ -191,7 +212,6 @@ fn handled(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], status: &mut Vec<HookStatus
     let works = ends.is_ok();
     if !works {
         unload(ebpf, TWINS.as_flattened());
-        unload(ebpf, &MORE);
     }
     status.push(hook::with_remedy(
         hook("fault", "fentry/fexit handle_mm_fault", ends),

@@ -17,11 +17,21 @@ pub fn attach_tracepoint(ebpf: &mut Ebpf, name: &str, btf: &Btf) -> Result<(), P
     program.attach().map(|_| ())
 }
 
-/// Loads and attaches a program at the entry of a function.
-pub fn attach_entry(ebpf: &mut Ebpf, name: &str, function: &str, btf: &Btf) -> Result<(), ProgramError> {
+/// Loads a program at the entry of a function.
+pub fn load_entry<'e>(
+    ebpf: &'e mut Ebpf,
+    name: &str,
+    function: &str,
+    btf: &Btf,
+) -> Result<&'e mut FEntry, ProgramError> {
     let program: &mut FEntry = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
     ahead::or_loaded(program.load(function, btf))?;
-    program.attach().map(|_| ())
+    Ok(program)
+}
+
+/// Loads and attaches a program at the entry of a function.
+pub fn attach_entry(ebpf: &mut Ebpf, name: &str, function: &str, btf: &Btf) -> Result<(), ProgramError> {
+    load_entry(ebpf, name, function, btf)?.attach().map(|_| ())
 }
 
 /// Loads and attaches a program at the exit of a function.
