@@ -36,6 +36,7 @@ fn chunks(mut data: &[u8]) -> Vec<u8> {
         ChunkKind::Resolved,
         ChunkKind::Cost,
         ChunkKind::Owners,
+        ChunkKind::Usage,
     ];
     let mut sequence = 0;
     while let [low, high, kind, rest @ ..] = data {

@@ -74,6 +74,7 @@ fn main() -> std::io::Result<ExitCode> {
         ChunkKind::Attachment,
         ChunkKind::Cost,
         ChunkKind::Owners,
+        ChunkKind::Usage,
         ChunkKind::Resolved,
     ];
     let mut run = reader.events(&preamble);

@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use strategies::{extras, stream, text};
 
-const ALL: [ChunkKind; 7] = [
+const ALL: [ChunkKind; 8] = [
     ChunkKind::Events,
     ChunkKind::KernelSymbols,
     ChunkKind::Module,
@@ -25,6 +25,7 @@ const ALL: [ChunkKind; 7] = [
     ChunkKind::Resolved,
     ChunkKind::Cost,
     ChunkKind::Owners,
+    ChunkKind::Usage,
 ];
 
 fn header() -> Header {

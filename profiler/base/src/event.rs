@@ -18,6 +18,7 @@ pub mod read;
 mod scan;
 mod stack_copy;
 mod switch;
+pub mod usage;
 pub mod write;
 
 use std::borrow::Cow;
@@ -32,6 +33,7 @@ pub use fault::{Attempts, Fault, FaultFile, FaultVma, MAX_ORDER, OtherFaults, Pa
 pub use mapping::{MAP_SHARED, Mapping, PROT_EXEC};
 pub use owners::Owners;
 pub use switch::{Call, CallPath, FileName, OpenFile, StackAhead, Wait, Waker};
+pub use usage::Usage;
 
 use crate::addr::{KernelOffset, Timestamp};
 
@@ -183,6 +185,8 @@ pub enum Event<'a> {
     Cost(Box<Cost>),
     /// Cgroups of processes, and names of containers.
     Owners(Box<Owners>),
+    /// Memory and pressure of cgroups.
+    Usage(Box<Usage>),
     /// The recording ended normally; absent after a crash.
     End(End),
     /// Names, lines and unwound stacks: the last chunk of a log that requires neither binaries nor

@@ -5,6 +5,7 @@ mod waits;
 use profiler::addr::{Avma, FileOffset, KernelOffset, Timestamp};
 use profiler::block_pages::BlockPages;
 use profiler::event::owners::{CgroupProcesses, Container, Owners, Pod};
+use profiler::event::usage::{CgroupUsage, MemoryEvents, Pressure, Usage, UsageHierarchy, UsageSample};
 use profiler::event::{
     At, Attachment, AttachmentKind, Attempts, Cost, End, Event, Fault, FaultFile, FaultVma, FileId, KernelStack,
     Mapping, Module, OtherFaults, PagesRead, ProgramCost, ProgramCosts, Sample, Segment, Stacks, TaskExec, TaskExit,
@@ -319,5 +320,42 @@ pub fn extras() -> impl Strategy<Value = Vec<Event<'static>>> {
         prop::collection::vec(container, 0..3),
     )
         .prop_map(|(cgroups, containers)| Event::Owners(Box::new(Owners { cgroups, containers })));
-    prop::collection::vec(prop_oneof![module, attachment, resolved, cost, owners], 0..6)
+    prop::collection::vec(prop_oneof![module, attachment, resolved, cost, owners, usage()], 0..6)
+}
+
+fn usage() -> impl Strategy<Value = Event<'static>> {
+    let number = || prop::option::of(any::<u64>());
+    let events = prop::option::of(any::<[u64; 4]>()).prop_map(|events| {
+        events.map(|[high, max, oom, oom_kill]| MemoryEvents {
+            high,
+            max,
+            oom,
+            oom_kill,
+        })
+    });
+    let pressure = || prop::option::of(any::<(u64, u64)>().prop_map(|(some, full)| Pressure { some, full }));
+    let memory = (any::<u64>(), number(), number(), number(), number());
+    let sample = (memory, events, pressure(), pressure(), pressure()).prop_map(
+        |((time, memory, swap, max, high), events, cpu, memory_pressure, io)| UsageSample {
+            time: Timestamp(time),
+            memory,
+            swap,
+            max,
+            high,
+            events,
+            cpu,
+            memory_pressure,
+            io,
+        },
+    );
+    let hierarchy = prop_oneof![Just(UsageHierarchy::Version2), Just(UsageHierarchy::MemoryVersion1)];
+    let cgroup = (".{0,20}", hierarchy, prop::collection::vec(sample, 0..4)).prop_map(|(path, hierarchy, samples)| {
+        CgroupUsage {
+            path,
+            hierarchy,
+            samples,
+        }
+    });
+    (prop::collection::vec(cgroup, 0..3), any::<u64>())
+        .prop_map(|(cgroups, left_out)| Event::Usage(Box::new(Usage { cgroups, left_out })))
 }

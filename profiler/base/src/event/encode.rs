@@ -147,7 +147,8 @@ impl Encoder {
             | Event::Attachment(_)
             | Event::Resolved(_)
             | Event::Cost(_)
-            | Event::Owners(_) => {}
+            | Event::Owners(_)
+            | Event::Usage(_) => {}
         }
         Ok(())
     }

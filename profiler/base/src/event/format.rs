@@ -53,6 +53,8 @@ numbered! {
         Cost = 7,
         /// JSON of one [`super::Owners`].
         Owners = 8,
+        /// JSON of one [`super::Usage`].
+        Usage = 9,
     }
 }
 

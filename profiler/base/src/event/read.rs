@@ -8,7 +8,7 @@ use super::cost::MAX_PROGRAMS;
 use super::decode::{Decoder, kernel_symbol};
 use super::format::{ChunkKind, MAX_BLOB, MAX_TEXT};
 use super::scan::{Chunk, Index, check_file_header, index};
-use super::{Attachment, AttachmentKind, Cost, Event, Header, Module, Owners};
+use super::{Attachment, AttachmentKind, Cost, Event, Header, Module, Owners, Usage};
 
 /// Maximum number of segments of a module: ELF's limit.
 const MAX_SEGMENTS: usize = 65_535;
@@ -183,6 +183,7 @@ impl<R: Read + Seek> Events<'_, R> {
             ChunkKind::Module => Event::Module(module(std::mem::take(&mut bytes.0))?),
             ChunkKind::Cost => Event::Cost(Box::new(cost(std::mem::take(&mut bytes.0))?)),
             ChunkKind::Owners => Event::Owners(Box::new(owners(std::mem::take(&mut bytes.0))?)),
+            ChunkKind::Usage => Event::Usage(Box::new(usage(std::mem::take(&mut bytes.0))?)),
             ChunkKind::Header | ChunkKind::Attachment | ChunkKind::Resolved => {
                 self.open = None;
                 return Ok(None);
@@ -300,4 +301,10 @@ fn cost(payload: &[u8]) -> Result<Cost, Malformed> {
 fn owners(payload: &[u8]) -> Result<Owners, Malformed> {
     let owners: Owners = serde_json::from_slice(payload).map_err(|_| Malformed)?;
     if owners.fits() { Ok(owners) } else { Err(Malformed) }
+}
+
+/// Parses a Usage chunk.
+fn usage(payload: &[u8]) -> Result<Usage, Malformed> {
+    let usage: Usage = serde_json::from_slice(payload).map_err(|_| Malformed)?;
+    if usage.fits() { Ok(usage) } else { Err(Malformed) }
 }

@@ -64,6 +64,7 @@ impl<W: Write> LogWriter<W> {
             Event::Module(module) => self.chunk(ChunkKind::Module, &serde_json::to_vec(module)?),
             Event::Cost(cost) => self.chunk(ChunkKind::Cost, &serde_json::to_vec(cost)?),
             Event::Owners(owners) => self.chunk(ChunkKind::Owners, &serde_json::to_vec(owners)?),
+            Event::Usage(usage) => self.chunk(ChunkKind::Usage, &serde_json::to_vec(usage)?),
             Event::Attachment(attachment) => {
                 let mut head = vec![attachment.kind as u8];
                 put(&mut head, u64::from(attachment.pid));
