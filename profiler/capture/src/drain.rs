@@ -17,3 +17,4 @@ pub mod scope;
 pub(crate) mod selected;
 pub mod snapshot;
 pub(crate) mod threads;
+mod usage;

@@ -3,6 +3,7 @@
 
 pub mod ask;
 pub mod capabilities;
+pub mod cgroup_files;
 pub mod cgroups;
 pub mod containers;
 pub mod daemon;

@@ -368,6 +368,7 @@ impl Session {
         let within = (self.beginning, time);
         live_threads::write(&mut self.drain, within, &live_threads, self.hooks.has_waits);
         self.drain.owners.read_all();
+        self.drain.owners.usage.end(time);
         self.drain.write_open_requests(time);
         for device in self.drain.disks.names() {
             self.drain.write(&Event::DeviceName(device));

@@ -263,7 +263,12 @@ pub fn record_with(asked: Asked, action: impl FnOnce(&CaptureProcess)) -> Record
 pub fn events(log: File) -> Vec<Event<'static>> {
     let mut reader = LogReader::new(log).unwrap();
     let mut events = Vec::new();
-    let mut stream = reader.events(&[ChunkKind::Events, ChunkKind::KernelSymbols, ChunkKind::Owners]);
+    let mut stream = reader.events(&[
+        ChunkKind::Events,
+        ChunkKind::KernelSymbols,
+        ChunkKind::Owners,
+        ChunkKind::Usage,
+    ]);
     while let Some(event) = stream.next_event().unwrap() {
         events.push(event);
     }

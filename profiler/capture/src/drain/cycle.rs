@@ -146,7 +146,7 @@ impl Drain {
             losses: Losses::default(),
             missed: Missed::default(),
             recorded,
-            owners: Memberships::default(),
+            owners: Memberships::of_machine(),
             selected: None,
             entered: Entered::default(),
             left_out: LeftOut::default(),
@@ -300,6 +300,7 @@ impl Drain {
         self.publish();
         let (samples, bytes) = if self.log.is_some() { self.read_bulk() } else { (0, 0) };
         self.owners.read();
+        self.owners.usage.turn();
         (cycle.records, cycle.bytes) = (cycle.records + samples, bytes);
         cycle.has_news = tasks > 0 || !self.new_files.is_empty();
         if cycle.records > 0 && samples < CYCLE_LIMIT && self.log.is_some() {

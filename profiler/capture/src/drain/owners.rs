@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::cycle::Drain;
 use super::log::Log;
+use super::usage::UsageSampler;
 
 use crate::privilege::terms::Terms;
 use crate::proc::{cgroups, containers, procfs};
@@ -57,6 +58,8 @@ pub struct Memberships {
     may_name: bool,
     /// Names that are not in the log yet.
     named: Vec<Container>,
+    /// What these cgroups use.
+    pub usage: UsageSampler,
     /// Processes whose cgroups exceeded the limits.
     pub left_out: u64,
 }
@@ -77,11 +80,22 @@ impl Drain {
         for owners in self.owners.news() {
             self.write(&Event::Owners(Box::new(owners)));
         }
+        if let Some(usage) = self.owners.usage.news() {
+            self.write(&Event::Usage(Box::new(usage)));
+        }
         self.log().into_iter().for_each(Log::flush);
     }
 }
 
 impl Memberships {
+    /// Reads the cgroups of this machine.
+    pub fn of_machine() -> Self {
+        Self {
+            usage: UsageSampler::of_machine(),
+            ..Self::default()
+        }
+    }
+
     /// A thread is recorded from now on.
     pub fn born(&mut self, pid: u32, tid: u32, time: Timestamp) {
         if pid == tid || !self.processes.contains_key(&pid) {
@@ -112,11 +126,11 @@ impl Memberships {
 
     fn read_until(&mut self, end: Instant) {
         while let Some((pid, time)) = self.due.pop_first() {
-            self.read_one(pid, |path| {
+            self.read_one(pid, |cgroups| {
                 // Read after the cgroup, so that both are of this process.
                 let is_it = |stat: procfs::Stat| stat.started <= Timestamp(time.0.saturating_add(ns(TICKS)));
                 let is_late = procfs::now().since(time) > REUSED;
-                (!is_late || procfs::stat(pid, pid).is_ok_and(is_it)).then_some(path)
+                (!is_late || procfs::stat(pid, pid).is_ok_and(is_it)).then_some(cgroups)
             });
             if Instant::now() >= end {
                 break;
@@ -136,10 +150,14 @@ impl Memberships {
         let Some(known) = self.processes.get_mut(&pid) else {
             return;
         };
-        let Some(path) = cgroups::of_thread(pid, pid, VERSION_2).ok().and_then(check) else {
+        let Some(all) = cgroups::all_of_thread(pid, pid).ok().and_then(check) else {
             return;
         };
-        let number = match self.numbers.get(&*path) {
+        self.usage.notice(&all);
+        let Some(path) = cgroups::path_in(&all, VERSION_2) else {
+            return;
+        };
+        let number = match self.numbers.get(path) {
             Some(number) => *number,
             None if path.len() > MAX_CGROUP
                 || self.paths.len() >= MAX_CGROUPS
@@ -149,7 +167,7 @@ impl Memberships {
                 return;
             }
             None => {
-                let id = owner::of(&path).container.filter(|id| owner::is_id(id));
+                let id = owner::of(path).container.filter(|id| owner::is_id(id));
                 self.unnamed.extend(id);
                 self.path_bytes += path.len();
                 let number = u32::try_from(self.paths.len()).unwrap_or(u32::MAX);

@@ -202,14 +202,23 @@ fn normal(path: &str) -> String {
 
 /// The path of a thread's cgroup in a hierarchy; an error: it is gone.
 pub fn of_thread(pid: u32, tid: u32, hierarchy: u32) -> io::Result<String> {
+    let path = path_in(&all_of_thread(pid, tid)?, hierarchy).map(str::to_owned);
+    path.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// A thread's cgroups in all hierarchies, for [`path_in`]; an error: it is gone.
+pub fn all_of_thread(pid: u32, tid: u32) -> io::Result<String> {
     let text = std::fs::read(format!("/proc/{pid}/task/{tid}/cgroup"))?;
-    let text = String::from_utf8_lossy(&text);
-    let path = text.lines().find_map(|line| {
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The path in a hierarchy, in what [`all_of_thread`] returned.
+pub fn path_in(text: &str, hierarchy: u32) -> Option<&str> {
+    text.lines().find_map(|line| {
         let (number, rest) = line.split_once(':')?;
         let path = rest.split_once(':')?.1;
-        (number.parse() == Ok(hierarchy)).then(|| path.strip_suffix(" (deleted)").unwrap_or(path).to_owned())
-    });
-    path.ok_or_else(|| io::ErrorKind::NotFound.into())
+        (number.parse() == Ok(hierarchy)).then(|| path.strip_suffix(" (deleted)").unwrap_or(path))
+    })
 }
 
 #[cfg(test)]
