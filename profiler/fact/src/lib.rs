@@ -53,6 +53,7 @@ pub mod replay;
 pub mod request;
 mod sink;
 mod stack;
+pub mod usage;
 pub mod wait;
 
 use std::sync::Arc;
@@ -77,6 +78,7 @@ pub use wait::{FoldedWaits, WaitFact, WaitReason};
 
 use base::addr::Timestamp;
 use base::event::owners::Container;
+use base::event::usage::CgroupUsage;
 use base::event::{Cost, HookStatus};
 use base::id;
 use profiler_common::Loss;
@@ -198,6 +200,9 @@ pub struct Recording {
     /// Names of containers and pods that processes belong to, by the container's id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<Container>,
+    /// Memory and pressure of the cgroups that processes belong to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cgroup_usage: Vec<CgroupUsage>,
     /// Notes for the user, each a sentence with its remedy.
     pub notes: Vec<String>,
 }

@@ -113,6 +113,25 @@ struct Containers<'a> {
     pods: FxHashMap<&'a str, &'a Pod>,
 }
 
+impl<'a> Containers<'a> {
+    fn of(tables: &'a Tables) -> Self {
+        let all = &tables.recording.containers;
+        Self {
+            by_id: all.iter().map(|one| (one.id.as_str(), one)).collect(),
+            pods: all
+                .iter()
+                .filter_map(|one| one.pod.as_ref())
+                .map(|pod| (pod.uid.as_str(), pod))
+                .collect(),
+        }
+    }
+}
+
+/// A short name of a cgroup, as [`Owner::label`], whether or not a process is in it.
+pub fn label_of(tables: &Tables, cgroup: &str) -> String {
+    Owner::new(cgroup.into(), &Containers::of(tables)).label()
+}
+
 /// What each process of a recording belongs to.
 #[derive(Debug, Clone, Default)]
 pub struct Owners {
@@ -127,15 +146,7 @@ pub struct Owners {
 impl Owners {
     /// The cgroups of all processes.
     pub fn new(tables: &Tables) -> Self {
-        let all = &tables.recording.containers;
-        let containers = Containers {
-            by_id: all.iter().map(|one| (one.id.as_str(), one)).collect(),
-            pods: all
-                .iter()
-                .filter_map(|one| one.pod.as_ref())
-                .map(|pod| (pod.uid.as_str(), pod))
-                .collect(),
-        };
+        let containers = Containers::of(tables);
         let mut owners = Self::default();
         for process in &tables.processes {
             let place = process.cgroup.as_ref().map(|cgroup| {

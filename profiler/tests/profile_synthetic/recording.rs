@@ -1,6 +1,7 @@
 //! Metadata of the recording as a whole.
 
 use profiler::event::owners::{Container, Pod};
+use profiler::event::usage::{CgroupUsage, MemoryEvents, Pressure, UsageHierarchy, UsageSample};
 use profiler::event::{Cost, HookStatus, ProcessCost, ProgramCost, ProgramCosts, RingCost};
 use profiler::fact::{Recording, StackEnds, TruncationReason, Walks};
 
@@ -78,6 +79,7 @@ pub fn recording() -> Recording {
                 uid: "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0".into(),
             }),
         }],
+        cgroup_usage: cgroup_usage(),
         gecko: None,
         notes: vec!["Kernel names are hidden; run as root.".into()],
     }
@@ -111,4 +113,46 @@ fn cost() -> Cost {
         }),
         log_bytes: Some((1 << 53) + 1),
     }
+}
+
+/// Of version 2, with pressure and reached limits; and of version 1.
+fn cgroup_usage() -> Vec<CgroupUsage> {
+    let sample = |ms, memory, max, waited| UsageSample {
+        time: at(ms),
+        memory: Some(memory),
+        max: Some(1 << 20),
+        events: Some(MemoryEvents {
+            max,
+            ..MemoryEvents::default()
+        }),
+        memory_pressure: Some(Pressure { some: waited, full: 0 }),
+        ..UsageSample::default()
+    };
+    let version_1 = UsageSample {
+        time: at(10),
+        memory: Some((1 << 53) + 1),
+        ..UsageSample::default()
+    };
+    vec![
+        CgroupUsage {
+            path: format!("/kubepods/{CONTAINER}"),
+            hierarchy: UsageHierarchy::Version2,
+            samples: vec![
+                sample(10, 1 << 18, 7, 100),
+                sample(20, 1 << 19, 10, 5100),
+                sample(50, 1 << 20, 10, 5100),
+            ],
+        },
+        CgroupUsage {
+            path: "/a\"b".into(),
+            hierarchy: UsageHierarchy::MemoryVersion1,
+            samples: vec![
+                version_1,
+                UsageSample {
+                    time: at(90),
+                    ..version_1
+                },
+            ],
+        },
+    ]
 }

@@ -68,6 +68,9 @@ fn of_tables(tables: &mut Tables, take: &mut dyn FnMut(Kind, &mut String)) {
         let own = [&mut container.id].into_iter().chain(&mut container.name);
         of_pod.chain(own).for_each(|name| take(Kind::Text, name));
     }
+    for usage in &mut recording.cgroup_usage {
+        take(Kind::Text, &mut usage.path);
+    }
     let ends = [
         &mut recording.stack_ends,
         &mut recording.fault_stack_ends,

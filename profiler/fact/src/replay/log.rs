@@ -20,13 +20,14 @@ use base::event::{Attachment, AttachmentKind, Event, Header};
 use unwind::{Binaries, Modules, Walker};
 
 /// Kinds of chunks read before the events.
-const PREAMBLE: [ChunkKind; 6] = [
+const PREAMBLE: [ChunkKind; 7] = [
     ChunkKind::KernelSymbols,
     ChunkKind::Module,
     ChunkKind::Attachment,
     ChunkKind::Resolved,
     ChunkKind::Cost,
     ChunkKind::Owners,
+    ChunkKind::Usage,
 ];
 
 /// Maximum number of event stacks in a kept log: those of a gigabyte of browser log. Later events have similar
@@ -135,6 +136,7 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
                 Event::Module(module) => modules.note(module),
                 Event::Cost(more) => preamble.cost.get_or_insert_default().join(*more),
                 Event::Owners(owners) => preamble.add_owners(*owners),
+                Event::Usage(usage) => preamble.usage.add(*usage),
                 Event::Attachment(file) if file.kind == AttachmentKind::Markers => {
                     let (markers, bad) = marker_file::parse(&file);
                     preamble.markers.extend(markers);

@@ -2,7 +2,7 @@
 
 use super::{Cut, Renumbering, new_number, renumber};
 use crate::reduce::budget::Collected;
-use crate::{ProcessId, Recording, Tables, ThreadId, owner};
+use crate::{ProcessId, Recording, Tables, ThreadId, owner, usage};
 use base::addr::Timestamp;
 
 /// New tables, and the new numbers of processes and threads. Frames, stacks and modules are the old ones.
@@ -38,6 +38,10 @@ pub fn of(whole: &Tables, cut: &Cut) -> (Tables, Renumbering, Renumbering) {
     };
     add_processes(&mut tables, whole, cut, (&processes, &threads));
     owner::drop_unused(&mut tables);
+    if cut.processes.is_some() {
+        usage::drop_unused(&mut tables);
+    }
+    usage::cut_time(&mut tables.recording.cgroup_usage, cut.from, cut.to);
     add_threads(&mut tables, whole, cut, (&processes, &threads));
     recording(&mut tables.recording, cut, &threads);
     counters(&mut tables.recording, cut, &processes);

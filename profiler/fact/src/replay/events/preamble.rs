@@ -7,6 +7,7 @@ use crate::replay::jit::JitIndex;
 use crate::replay::marker_file::ProgramMarker;
 use crate::replay::resolved::Resolved;
 use crate::replay::walks::KernelNames;
+use crate::usage::UsageParts;
 use base::event::Cost;
 use base::event::owners::{Container, Owners};
 use task::Cgroups;
@@ -31,6 +32,8 @@ pub struct Preamble {
     pub cgroups: Cgroups,
     /// Names of containers, by id.
     pub containers: BTreeMap<String, Container>,
+    /// What cgroups used.
+    pub usage: UsageParts,
 }
 
 impl Preamble {
