@@ -1,6 +1,7 @@
 //! The payloads of markers, for the writer and the reader, and their schemas.
 
 pub(crate) mod fault;
+pub(crate) mod limit;
 pub(crate) mod link;
 pub(crate) mod mark;
 pub(crate) mod peak;

@@ -1,5 +1,6 @@
 //! Writes facts as a profile: assembles its parts and streams them, one thread at a time.
 
+mod cgroup;
 mod companion;
 mod counter;
 mod device;
@@ -23,6 +24,7 @@ use fxprof_processed_profile::LibraryInfo;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
 
+use self::cgroup::{CgroupMarkers, CgroupThread};
 use self::companion::{Companion, CompanionThread};
 use self::device::{DeviceThread, OperationNames};
 pub use self::difference::{Difference, Weights};
@@ -99,6 +101,7 @@ pub fn write_with_path(
     let names = MarkerNames::new(tables, collected, &mut shared)?;
     let labels = Labels::new(collected, &mut shared)?;
     let operations = OperationNames::new(&mut shared)?;
+    let cgroups = CgroupMarkers::new(tables, &mut shared)?;
     let rows = path.map(|path| PathRows::new(path, (tables, collected), (&mut shared, &names.flows), (zero, end)));
     let path_rows = rows.transpose()?;
     let mut skeleton = skeleton::build((tables, collected), path, (zero, end))?;
@@ -113,6 +116,7 @@ pub fn write_with_path(
         skeleton: &skeleton,
         labels: &labels,
         operations: &operations,
+        cgroups: &cgroups,
         path: path_rows.as_ref(),
         waiting: Waiting::new(collected, &labels, (zero, end)),
         zero,
@@ -157,6 +161,7 @@ struct Whole<'a> {
     skeleton: &'a Skeleton,
     labels: &'a Labels,
     operations: &'a OperationNames,
+    cgroups: &'a CgroupMarkers,
     path: Option<&'a PathRows<'a>>,
     waiting: Option<Waiting<'a>>,
     zero: Timestamp,
@@ -183,6 +188,8 @@ impl Serialize for Whole<'_> {
         let threads = threads.chain(companions.map(|(companion, row)| Track::Companion(self, companion, row)));
         let devices = skeleton.devices.iter();
         let threads = threads.chain(devices.map(|(device, row)| Track::Device(self, *device, row)));
+        let cgroups = skeleton.cgroups.iter();
+        let threads = threads.chain(cgroups.map(|(index, row)| Track::Cgroup(self, *index, row)));
         let path = self.path.iter().copied().zip(&skeleton.path);
         let threads = threads.chain(path.map(|(rows, row)| Track::Path(self, rows, row)));
         let mut profile = serializer.serialize_map(None)?;
@@ -209,6 +216,7 @@ enum Track<'a> {
     Thread(&'a Whole<'a>, ThreadId, &'a ThreadRow),
     Companion(&'a Whole<'a>, &'a Companion, &'a ThreadRow),
     Device(&'a Whole<'a>, DeviceId, &'a ThreadRow),
+    Cgroup(&'a Whole<'a>, usize, &'a ThreadRow),
     Path(&'a Whole<'a>, &'a PathRows<'a>, &'a ThreadRow),
 }
 
@@ -227,6 +235,15 @@ impl Serialize for Track<'_> {
                     names: whole.operations,
                     marker_names: whole.names,
                     times: (whole.zero, whole.end),
+                };
+                thread.serialize(serializer)
+            }
+            Self::Cgroup(whole, index, row) => {
+                let thread = CgroupThread {
+                    index,
+                    row,
+                    markers: whole.cgroups.of(index),
+                    zero: whole.zero,
                 };
                 thread.serialize(serializer)
             }

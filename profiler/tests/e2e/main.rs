@@ -18,6 +18,7 @@ mod profile_synthetic;
 mod advice;
 mod beginning;
 mod births;
+mod cgroup_usage;
 mod cold;
 mod containers;
 mod endings;

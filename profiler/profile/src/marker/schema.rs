@@ -1,6 +1,7 @@
 //! Marker schemas, which describe payload types to the front end.
 
 pub(crate) mod fault;
+pub(crate) mod limit;
 pub(crate) mod link;
 pub(crate) mod peak;
 pub(crate) mod wait;

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::markers::MarkerNames;
 use super::peaks::{self, Peak};
 use super::skeleton::ThreadRow;
-use super::track::{Item, Samples, TrackRow, Weight, lay_out};
+use super::track::{self, Item, Samples, TrackRow, Weight, lay_out};
 use crate::error::WriteError;
 use crate::marker::peak::DepthPayload;
 use crate::marker::request::RequestPayload;
@@ -59,23 +59,12 @@ pub fn pid(tables: &Tables, device: DeviceId) -> String {
 
 /// The row of `threads`, built from the row of a real thread.
 pub fn row(tables: &Tables, device: DeviceId, of_thread: &Map<String, Value>) -> Map<String, Value> {
-    let mut row = of_thread.clone();
-    let (name, pid) = (words::device(tables, device), pid(tables, device));
-    for (key, value) in [
-        ("processName", json!(format!("Block device {name}"))),
-        ("name", json!(name)),
-        ("tid", json!(pid)),
-        ("pid", json!(pid)),
-        ("isMainThread", json!(true)),
-        ("showMarkersInTimeline", json!(true)),
-        ("processStartupTime", json!(0.0)),
-        ("processShutdownTime", Value::Null),
-        ("registerTime", json!(0.0)),
-        ("unregisterTime", Value::Null),
-    ] {
-        row.insert(key.into(), value);
-    }
-    row
+    let name = words::device(tables, device);
+    track::row(
+        of_thread,
+        &pid(tables, device),
+        (&format!("Block device {name}"), &name),
+    )
 }
 
 /// Names of request markers, as indices into the string array.

@@ -1,5 +1,6 @@
 //! The profile-info panel: how the profile was recorded and how complete it is.
 
+mod cgroups;
 mod cost;
 mod io;
 
@@ -34,6 +35,10 @@ pub fn sections(tables: &Tables, collected: &Collected) -> Value {
     let io = io.map(|(label, entries)| section(label, entries));
     let before_last = sections.len() - 1;
     sections.splice(before_last..before_last, io);
+    let cgroups = cgroups::entries(tables);
+    if !cgroups.is_empty() {
+        sections.push(section("Cgroups", cgroups));
+    }
     let cost = cost::entries(recording);
     if !cost.is_empty() {
         sections.push(section("What the recording cost", cost));

@@ -16,7 +16,7 @@ pub use self::parts::ThreadRow;
 use super::companion::{self, Companion};
 use super::path::{self, PathTrack};
 use super::visible::{self, Visible};
-use super::{counter, device, info};
+use super::{cgroup, counter, device, info};
 use crate::error::WriteError;
 use crate::format::FORMAT_VERSION;
 use crate::gecko::{counters, tables as gecko};
@@ -39,6 +39,8 @@ pub struct Skeleton {
     pub companions: Vec<(Companion, ThreadRow)>,
     /// Tracks of block devices, which follow the companions.
     pub devices: Vec<(DeviceId, ThreadRow)>,
+    /// Tracks of cgroups, by their places in the tables, which follow the devices.
+    pub cgroups: Vec<(usize, ThreadRow)>,
     /// The track of a critical path, which is the last one.
     pub path: Option<ThreadRow>,
     /// `counters`
@@ -54,11 +56,7 @@ pub fn build(
     let visible = visible::choose(tables, collected, (zero, end));
     let mut profile = new_profile(tables, zero);
     categories::add_to(&mut profile);
-    mark::add_schemas(&mut profile);
-    schema::fault::add_to(&mut profile);
-    schema::wait::add_to(&mut profile);
-    schema::peak::add_to(&mut profile);
-    schema::link::add_to(&mut profile);
+    add_schemas(&mut profile);
     let processes = add_processes(&mut profile, tables, zero);
     let threads = add_threads(&mut profile, tables, &processes, zero)?;
     counter::add_to(
@@ -104,6 +102,9 @@ pub fn build(
     let of_thread = rows.first().map(ThreadRow::fields).unwrap_or_default();
     let device_row = |device: &DeviceId| (*device, ThreadRow::new(device::row(tables, *device, &of_thread)));
     let device_rows = devices.iter().map(device_row).collect();
+    let first_cgroup = first_device + devices.len();
+    let cgroup_names = cgroup::names(tables);
+    let cgroups = cgroup::rows(&cgroup_names, &of_thread);
     let path_row = |track: &PathTrack| {
         let of_thread = rows.get(*places.get(track.thread.index())?)?.fields();
         Some(ThreadRow::new(path::row(tables, track, &of_thread)))
@@ -115,28 +116,37 @@ pub fn build(
     for index in 0..device::shown(devices.len()) {
         show(&mut meta, Some(first_device + index));
     }
-    show(&mut meta, path.is_some().then_some(first_device + devices.len()));
-    for schema in meta
-        .get_mut("markerSchema")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-    {
-        schema::complete(schema);
+    for index in cgroup::shown(tables) {
+        show(&mut meta, Some(first_cgroup + index));
     }
+    show(&mut meta, path.is_some().then_some(first_cgroup + cgroups.len()));
+    let schemas = meta.get_mut("markerSchema").and_then(Value::as_array_mut);
+    schemas.into_iter().flatten().for_each(schema::complete);
     gecko::describe(&mut meta, tables);
     meta.insert("extra".into(), info::sections(tables, collected));
     counters.iter_mut().for_each(counter::display);
     counters.extend(device::counter::all(tables, collected, &devices, first_device, zero));
+    counters.extend(cgroup::counter::all(tables, &cgroup_names, first_cgroup, (zero, end)));
     counters.extend(gecko_counters(tables, &threads, zero));
     Ok(Skeleton {
         meta,
         threads,
         companions,
         devices: device_rows,
+        cgroups,
         path,
         counters,
     })
+}
+
+/// Registers the payload types of markers.
+fn add_schemas(profile: &mut Profile) {
+    mark::add_schemas(profile);
+    schema::fault::add_to(profile);
+    schema::wait::add_to(profile);
+    schema::peak::add_to(profile);
+    schema::link::add_to(profile);
+    schema::limit::add_to(profile);
 }
 
 /// Counters of Firefox's profiler.

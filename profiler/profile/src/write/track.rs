@@ -1,7 +1,7 @@
 //! Synthetic tracks: their samples are items that took time or moved bytes, weighted by that.
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::shared::columns::{Seq, deltas};
 use crate::units::milliseconds;
@@ -45,6 +45,26 @@ impl Weight {
             Self::Bytes => "bytes",
         }
     }
+}
+
+/// The row of `threads`, built from the row of a real thread, with the names of the process and of the thread.
+pub fn row(of_thread: &Map<String, Value>, pid: &str, (process, name): (&str, &str)) -> Map<String, Value> {
+    let mut row = of_thread.clone();
+    for (key, value) in [
+        ("processName", json!(process)),
+        ("name", json!(name)),
+        ("tid", json!(pid)),
+        ("pid", json!(pid)),
+        ("isMainThread", json!(true)),
+        ("showMarkersInTimeline", json!(true)),
+        ("processStartupTime", json!(0.0)),
+        ("processShutdownTime", Value::Null),
+        ("registerTime", json!(0.0)),
+        ("unregisterTime", Value::Null),
+    ] {
+        row.insert(key.into(), value);
+    }
+    row
 }
 
 /// An item with a weight.
