@@ -202,9 +202,9 @@ fn the_busiest_thread_is_selected_over_an_idle_main_thread() {
     assert_eq!(profile["meta"]["initialSelectedThreads"], serde_json::json!([place(1)]));
     let mut shown = vec![place(0), place(1)];
     shown.sort_unstable();
-    // The command's page faults by time follow the threads, then the devices, then the three companions.
+    // The command's page faults by time follow the threads, then the devices the three companions, then the cgroup with a limit.
     let threads = facts.tables.threads.len();
-    shown.extend([threads, threads + 3, threads + 4]);
+    shown.extend([threads, threads + 3, threads + 4, threads + 5]);
     assert_eq!(profile["meta"]["initialVisibleThreads"], serde_json::json!(shown));
 }
 

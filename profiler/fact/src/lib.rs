@@ -48,6 +48,7 @@ mod mapped;
 pub mod owner;
 mod prune;
 pub mod reasons;
+pub mod reclaim;
 pub mod reduce;
 pub mod replay;
 pub mod request;
@@ -203,11 +204,27 @@ pub struct Recording {
     /// Memory and pressure of the cgroups that processes belong to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroup_usage: Vec<CgroupUsage>,
+    /// Cgroups that are not among these because there were too many.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cgroups_left_out: u64,
     /// Notes for the user, each a sentence with its remedy.
     pub notes: Vec<String>,
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 impl Recording {
+    /// The same without what cgroups used over time, which may be long.
+    #[must_use]
+    pub fn without_usage(&self) -> Self {
+        Self {
+            cgroup_usage: Vec::new(),
+            ..self.clone()
+        }
+    }
+
     /// How many of these were lost; `None`: none.
     pub fn lost(&self, loss: Loss) -> Option<u64> {
         let mut losses = self.losses.iter();

@@ -127,9 +127,11 @@ impl<'a> Containers<'a> {
     }
 }
 
-/// A short name of a cgroup, as [`Owner::label`], whether or not a process is in it.
-pub fn label_of(tables: &Tables, cgroup: &str) -> String {
-    Owner::new(cgroup.into(), &Containers::of(tables)).label()
+/// Short names of cgroups, as [`Owner::label`], whether or not a process is in them.
+pub fn labels<'c>(tables: &Tables, cgroups: impl IntoIterator<Item = &'c str>) -> Vec<String> {
+    let containers = Containers::of(tables);
+    let label = |cgroup: &str| Owner::new(cgroup.into(), &containers).label();
+    cgroups.into_iter().map(label).collect()
 }
 
 /// What each process of a recording belongs to.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::Tables;
+use crate::{Recording, Tables};
 use base::addr::Timestamp;
 use base::event::usage::{CgroupUsage, MemoryEvents, Usage, UsageHierarchy, UsageSample};
 
@@ -121,8 +121,8 @@ impl UsageParts {
         }
     }
 
-    /// The cgroups, and a note if some are missing.
-    pub fn finish(self) -> (Vec<CgroupUsage>, Option<String>) {
+    /// Moves the cgroups to a recording, with a note if some are missing.
+    pub fn finish(self, recording: &mut Recording) {
         let all = self.cgroups.into_iter().map(|((hierarchy, path), mut samples)| {
             samples.sort_by_key(|sample| sample.time);
             CgroupUsage {
@@ -131,14 +131,15 @@ impl UsageParts {
                 samples,
             }
         });
-        let note = (self.left_out > 0).then(|| {
-            format!(
+        recording.cgroup_usage = all.collect();
+        recording.cgroups_left_out = self.left_out;
+        if self.left_out > 0 {
+            recording.notes.push(format!(
                 "memory and pressure of some cgroups were not read, since there were too many: {}; to read others, record only \
                  their processes (`ngmi record --cgroup`)",
                 self.left_out
-            )
-        });
-        (all.collect(), note)
+            ));
+        }
     }
 }
 
@@ -172,13 +173,10 @@ pub fn cut_time(all: &mut Vec<CgroupUsage>, from: Option<Timestamp>, to: Option<
 pub fn drop_unused(tables: &mut Tables) {
     let paths = tables.processes.iter().filter_map(|process| process.cgroup.as_deref());
     let paths: Vec<&str> = paths.collect();
-    tables.recording.cgroup_usage.retain(|usage| {
-        let inside = |path: &&str| {
-            let below = path.strip_prefix(usage.path.trim_end_matches('/'));
-            below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
-        };
-        usage.hierarchy == UsageHierarchy::Version2 && paths.iter().any(inside)
-    });
+    tables
+        .recording
+        .cgroup_usage
+        .retain(|usage| usage.hierarchy == UsageHierarchy::Version2 && paths.iter().any(|path| usage.contains(path)));
 }
 
 #[cfg(test)]
@@ -223,6 +221,12 @@ mod tests {
         assert_eq!(found, [expected]);
     }
 
+    fn finished(parts: UsageParts) -> (Vec<CgroupUsage>, Vec<String>) {
+        let mut recording = Recording::default();
+        parts.finish(&mut recording);
+        (recording.cgroup_usage, recording.notes)
+    }
+
     #[test]
     fn parts_are_joined_and_long_ones_merged() {
         let mut parts = UsageParts::default();
@@ -233,13 +237,13 @@ mod tests {
                 left_out: part,
             });
         }
-        let (all, note) = parts.finish();
+        let (all, notes) = finished(parts);
         let samples = &all[0].samples;
         assert!(all.len() == 1 && samples.len() <= MAX_SAMPLES);
         assert!(samples.is_sorted_by_key(|sample| sample.time));
         assert_eq!(samples.last().unwrap().time, Timestamp(3 * MAX_SAMPLES as u64 - 1));
         assert_eq!(peak(&all[0]), Some(MAX_SAMPLES as u64 - 1));
-        assert!(note.unwrap().contains(": 2;"));
+        assert!(notes[0].contains(": 2;"));
     }
 
     #[test]
@@ -251,9 +255,9 @@ mod tests {
                 left_out: 0,
             });
         }
-        let (all, note) = parts.finish();
-        assert_eq!((all.len(), note.is_some()), (MAX_CGROUPS, true));
-        assert_eq!(UsageParts::default().finish(), (Vec::new(), None));
+        let (all, notes) = finished(parts);
+        assert_eq!((all.len(), notes.len()), (MAX_CGROUPS, 1));
+        assert_eq!(finished(UsageParts::default()), (Vec::new(), Vec::new()));
     }
 
     #[test]

@@ -106,6 +106,14 @@ impl Usage {
     }
 }
 
+impl CgroupUsage {
+    /// Whether a cgroup of the same hierarchy is this one or below it.
+    pub fn contains(&self, path: &str) -> bool {
+        let below = path.strip_prefix(self.path.trim_end_matches('/'));
+        below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+    }
+}
+
 impl UsageSample {
     /// Whether another one shows the same, whenever it was read.
     pub fn equals(&self, other: &Self) -> bool {

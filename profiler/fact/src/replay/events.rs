@@ -112,9 +112,7 @@ impl<'b, 's> Replay<'b, 's> {
         let recording = &mut tables.recording;
         recording.cost = preamble.cost.take();
         recording.containers = std::mem::take(&mut preamble.containers).into_values().collect();
-        let (usage, note) = std::mem::take(&mut preamble.usage).finish();
-        recording.cgroup_usage = usage;
-        recording.notes.extend(note);
+        std::mem::take(&mut preamble.usage).finish(recording);
         let (mut files, mut known) = (FileIndex::default(), KnownStacks::default());
         if let Some(resolved) = &mut preamble.resolved {
             files = FileIndex::of(&resolved.tables.files, &resolved.mapped_as);

@@ -171,16 +171,17 @@ impl<'a> WaitPayload<'a> {
             waker: waker.map(|waker| words::waker(tables, waker)),
             waker_functions: waker.and_then(|waker| words::functions(tables, waker.stack)),
             why: causes.of_wait(wait.thread, wait.start),
-            remarks: remarks(wait, shown),
+            remarks: remarks(wait, shown, causes.limit_of(wait)),
             flow: None,
         }
     }
 }
 
-fn remarks(wait: &WaitFact, shown: WaitMarker) -> Option<String> {
+fn remarks(wait: &WaitFact, shown: WaitMarker, limit: Option<String>) -> Option<String> {
     let after = (shown == WaitMarker::Queued).then(|| format!("after a wait for {}", words::reason(wait.reason)));
     let fault = wait.in_fault.then(|| "in a page fault".to_owned());
     let coverage = words::coverage(wait.coverage).map(str::to_owned);
-    let remarks: Vec<String> = after.into_iter().chain(fault).chain(coverage).collect();
+    let remarks = after.into_iter().chain(limit).chain(fault).chain(coverage);
+    let remarks: Vec<String> = remarks.collect();
     (!remarks.is_empty()).then(|| remarks.join("; "))
 }

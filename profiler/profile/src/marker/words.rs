@@ -3,10 +3,11 @@
 use rustc_hash::FxHashMap;
 
 use base::addr::FileOffset;
+use fact::reclaim::LimitReclaim;
 use fact::wait::{Coverage, WakerFact};
 use fact::{
     BioFact, Cause, Effect, EffectKind, FaultFact, HolderRef, Location, MappedFileId, ModuleKind, Reason, RequestRef,
-    StackId, Tables, ThreadId, WaitReason,
+    StackId, Tables, ThreadId, WaitFact, WaitReason,
 };
 
 /// Maximum number of functions of a stack that are listed.
@@ -25,6 +26,7 @@ const NAME: usize = 100;
 pub struct Causes<'a> {
     tables: &'a Tables,
     by_effect: FxHashMap<Effect, Vec<&'a Reason>>,
+    reclaim: LimitReclaim,
 }
 
 impl<'a> Causes<'a> {
@@ -34,7 +36,17 @@ impl<'a> Causes<'a> {
         for cause in causes {
             by_effect.entry(cause.effect).or_default().push(&cause.reason);
         }
-        Self { tables, by_effect }
+        Self {
+            tables,
+            by_effect,
+            reclaim: LimitReclaim::new(tables),
+        }
+    }
+
+    /// "reclaim for the limit of web"; `None`: it was not for that.
+    pub fn limit_of(&self, wait: &WaitFact) -> Option<String> {
+        let limit = self.reclaim.of(self.tables, wait)?;
+        Some(self.reclaim.words(limit))
     }
 
     /// "fault 0x7f… in main waited on vda read 128 KiB at libx.so+0x1000"; `None`: no cause is known.

@@ -28,9 +28,8 @@ const MAX_NAME: usize = 80;
 /// A short name of each cgroup, in the order of the tables.
 pub fn names(tables: &Tables) -> Vec<String> {
     let usage = tables.recording.cgroup_usage.iter();
-    usage
-        .map(|usage| short(&owner::label_of(tables, &usage.path)))
-        .collect()
+    let labels = owner::labels(tables, usage.map(|usage| usage.path.as_str()));
+    labels.iter().map(|label| short(label)).collect()
 }
 
 /// The end of a long name: its beginning is what it has in common with others.

@@ -56,7 +56,7 @@ pub fn build(
     let visible = visible::choose(tables, collected, (zero, end));
     let mut profile = new_profile(tables, zero);
     categories::add_to(&mut profile);
-    add_schemas(&mut profile);
+    add_schemas(&mut profile, tables);
     let processes = add_processes(&mut profile, tables, zero);
     let threads = add_threads(&mut profile, tables, &processes, zero)?;
     counter::add_to(
@@ -140,13 +140,15 @@ pub fn build(
 }
 
 /// Registers the payload types of markers.
-fn add_schemas(profile: &mut Profile) {
+fn add_schemas(profile: &mut Profile, tables: &Tables) {
     mark::add_schemas(profile);
     schema::fault::add_to(profile);
     schema::wait::add_to(profile);
     schema::peak::add_to(profile);
     schema::link::add_to(profile);
-    schema::limit::add_to(profile);
+    if !tables.recording.cgroup_usage.is_empty() {
+        schema::limit::add_to(profile);
+    }
 }
 
 /// Counters of Firefox's profiler.

@@ -68,6 +68,7 @@ columns! {
     "futex": Text = row.wait.futex.map(|futex| format!("{:#x}", futex.address.0));
     "futex_file": Text = row.path(row.futex_place().map(|(file, _)| file));
     "futex_offset": Id = row.futex_place().map(|(_, offset)| offset);
+    "reclaim": Text = row.view.limit(row.wait).map(|limit| row.view.limit_words(limit));
 }
 
 impl<'r> WaitRow<'r> {

@@ -18,6 +18,7 @@ use crate::lifetime::LifetimeCheck;
 use crate::lookup::{Lookup as _, process_name, thread_name};
 use crate::owner::{by_cgroup, cgroup_name};
 use fact::About;
+use fact::reclaim::ReclaimLimit;
 use fact::wait::{Coverage, WakerFact};
 use fact::{Recording, StackId, ThreadId, WaitFact, WaitReason};
 
@@ -88,7 +89,7 @@ impl WaitReport {
         let lives = view.lives();
         let (totals, tables) = groupings.finish();
         Self {
-            recording: view.tables.recording.clone(),
+            recording: view.tables.recording.without_usage(),
             waits_in_file,
             totals,
             like_earlier,
@@ -143,6 +144,14 @@ fn groupings<'v>(view: &'v View<'_>) -> Groupings<'v, WaitFact, WaitTally> {
             by_cgroup(&view.owners),
             |wait: &WaitFact| view.owners.place_of_thread(tables, wait.thread),
             |place| cgroup_name(&view.owners, place),
+        ),
+        by(
+            ("by_limit", if view.has_limits() { "by limit of memory" } else { "" }),
+            |wait: &WaitFact| view.limit(wait),
+            |limit: Option<ReclaimLimit>| {
+                let words = limit.map(|limit| view.limit_words(limit));
+                GroupName::new(words.clone().unwrap_or_else(|| "(other waits)".to_owned())).field("limit", words)
+            },
         ),
         by(
             ("by_thread", "by thread"),

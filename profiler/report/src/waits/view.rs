@@ -12,6 +12,7 @@ use crate::sorted::Ordered;
 use fact::About;
 use fact::owner::Owners;
 use fact::reasons::refined;
+use fact::reclaim::{LimitReclaim, ReclaimLimit};
 use fact::{Location, ModuleKind, StackId, Tables, WaitFact, WaitReason, upwards};
 
 /// Prefixes of runtime functions that wait on behalf of their callers, in addition to the whole C library.
@@ -38,6 +39,7 @@ pub struct View<'a> {
     pub functions: Arc<Functions>,
     /// What the processes belong to.
     pub owners: Owners,
+    reclaim: LimitReclaim,
     facts: &'a Facts,
     order: Ordered<'a, PackedWait>,
     causes: Ordered<'a, CauseRow>,
@@ -69,6 +71,7 @@ impl<'a> View<'a> {
             tables,
             functions: Arc::clone(functions),
             owners: Owners::new(tables),
+            reclaim: LimitReclaim::new(tables),
             facts,
             order: facts.rows.ordered(),
             causes: facts.causes(),
@@ -81,6 +84,21 @@ impl<'a> View<'a> {
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.order.len()
+    }
+
+    /// The limit of a cgroup for which memory was reclaimed during a wait.
+    pub fn limit(&self, wait: &WaitFact) -> Option<ReclaimLimit> {
+        self.reclaim.of(self.tables, wait)
+    }
+
+    /// Such a limit in words.
+    pub fn limit_words(&self, limit: ReclaimLimit) -> String {
+        self.reclaim.words(limit)
+    }
+
+    /// Whether there may be such waits.
+    pub fn has_limits(&self) -> bool {
+        !self.reclaim.is_empty()
     }
 
     /// Whether there are no rows.
