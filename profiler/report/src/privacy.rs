@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::text::fit;
-use fact::owner::{Owner, Owners};
+use fact::owner::{Owners, labels};
 use fact::reduce::budget::Collected;
 use fact::reduce::sanitize::Person;
 use fact::reduce::strings::{self, Kind};
@@ -53,11 +53,14 @@ pub fn disclosures(tables: &mut Tables, collected: &mut Collected, person: &Pers
         tables.names.len()
     ));
     let owners = Owners::new(tables);
-    if !owners.is_empty() {
-        let labels: BTreeSet<String> = owners.list.iter().map(Owner::label).collect();
+    let of_processes = owners.list.iter().map(|owner| &*owner.cgroup);
+    let used = tables.recording.cgroup_usage.iter().map(|usage| usage.path.as_str());
+    let cgroups: BTreeSet<&str> = of_processes.chain(used).collect();
+    if !cgroups.is_empty() {
+        let labels: BTreeSet<String> = labels(tables, cgroups.iter().copied()).into_iter().collect();
         lines.push(format!(
             "cgroups (units, containers, pods): {}, e.g. {}",
-            owners.list.len(),
+            cgroups.len(),
             examples(&labels)
         ));
     }

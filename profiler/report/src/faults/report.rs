@@ -95,7 +95,7 @@ impl FaultReport {
             read_around_spots: spots::rows(view, &read_around_off.rows),
             folded: Folded::of(&tables.recording),
             pages: pages::rows(view, view.pages(), groups.rows("by_file")),
-            recording: tables.recording.clone(),
+            recording: tables.recording.without_usage(),
             faults_in_file: view.count(),
             totals,
             time,

@@ -261,7 +261,7 @@ impl IoReport {
         let (totals, groups) = sums.groupings.finish();
         let files = groups.rows("by_file").iter();
         Self {
-            recording: view.tables.recording.clone(),
+            recording: view.tables.recording.without_usage(),
             requests_in_file: view.facts.len() as u64,
             is_everything: selector.is_everything(),
             requests: sums.requests,

@@ -118,7 +118,7 @@ impl LockReport {
         });
         let locks = locks.collect();
         Self {
-            recording: view.view.tables.recording.clone(),
+            recording: view.view.tables.recording.without_usage(),
             waits_in_file: view.waits_in_file,
             totals,
             locks,

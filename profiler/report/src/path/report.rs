@@ -69,7 +69,7 @@ impl PathReport {
         let since_start = |time| view.tables.time_ns(time);
         let of_thread = view.tables.thread(thread);
         Self {
-            recording: view.tables.recording.clone(),
+            recording: view.tables.recording.without_usage(),
             thread: PathThread {
                 pid: view.tables.process(thread).map_or(0, |process| process.pid),
                 tid: of_thread.map_or(0, |thread| thread.tid),
