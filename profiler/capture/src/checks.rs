@@ -1,6 +1,7 @@
 //! Checks whose results are in the header of a log and in `ngmi doctor`: what the kernel shows apart from hooks.
 
 use crate::hooks::hook::row;
+use crate::proc::cgroups;
 use crate::proc::kallsyms::KernelAddresses;
 use crate::space::maps;
 use base::event::HookStatus;
@@ -48,6 +49,36 @@ pub fn kernel_symbols() -> (Option<KernelAddresses>, HookStatus) {
             "run as root, or `sudo sysctl kernel.kptr_restrict=0`",
         ),
     )
+}
+
+/// Checks what the kernel counts per cgroup: memory and pressure.
+pub fn cgroup_usage() -> [HookStatus; 2] {
+    let hierarchies = cgroups::hierarchies().unwrap_or_default();
+    let version_2 = hierarchies.iter().find(|one| one.number == 0);
+    let controllers = version_2.and_then(|one| std::fs::read_to_string(one.mount.join("cgroup.controllers")).ok());
+    let in_version_2 = controllers.is_some_and(|text| text.split_whitespace().any(|name| name == "memory"));
+    let in_version_1 = (hierarchies.iter()).any(|one| one.controllers.iter().any(|name| name == "memory"));
+    let (memory, refused) = match (in_version_2, in_version_1) {
+        (true, _) => ("memory of cgroups", None),
+        (false, true) => ("memory of cgroups (version 1)", None),
+        (false, false) => (
+            "memory of cgroups",
+            Some("no memory controller of cgroups is mounted".to_owned()),
+        ),
+    };
+    let memory = row(
+        "machine",
+        memory,
+        refused,
+        "boot with `cgroup_enable=memory`, or mount cgroups",
+    );
+    let refused = match (version_2, std::fs::read_to_string("/proc/pressure/cpu")) {
+        (None, _) => Some("cgroups of version 2 are not mounted".to_owned()),
+        (_, Err(error)) => Some(format!("/proc/pressure/cpu: {error}")),
+        (_, Ok(_)) => None,
+    };
+    let remedy = "boot with `psi=1` and mount cgroups of version 2; recordings have no pressure otherwise";
+    [memory, row("machine", "pressure of cgroups", refused, remedy)]
 }
 
 /// Checks how mappings of running processes are read.

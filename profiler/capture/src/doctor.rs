@@ -39,6 +39,7 @@ pub fn doctor() -> Doctor {
     let tried = try_hooks(&mut rows);
     let (_, symbols) = checks::kernel_symbols();
     rows.extend([symbols, checks::mapping_query()]);
+    rows.extend(checks::cgroup_usage());
     rows.extend(exact_touch::rows());
     Doctor {
         rows,

@@ -20,7 +20,7 @@ use base::event::usage::{CgroupUsage, Usage, UsageHierarchy, UsageSample};
 /// Cgroups that are read, at most.
 const MAX_CGROUPS: usize = 64;
 /// Cgroups above one of a process that are looked at, at most.
-const MAX_ABOVE: usize = 8;
+const MAX_ABOVE: usize = 16;
 /// Cgroups left out that are counted, at most.
 const MAX_COUNTED: usize = 1 << 16;
 /// Time between two readings of a cgroup.
