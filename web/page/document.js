@@ -1,4 +1,4 @@
-// Parses the document that ngmi writes (docs/explorer.md): a JSON header, then columns of little-endian numbers. All references are
+// Parses the document that ngmi writes (profiler/report/src/explorer.rs): a JSON header, then columns of little-endian numbers. All references are
 // checked once, here: the rest of the page may use any value as an index.
 
 /** Encodes a missing reference in a column of row numbers. */

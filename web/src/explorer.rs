@@ -1,8 +1,8 @@
 //! The page-fault explorer: a web page, as separate files for a server or as one file that works offline.
 //!
-//! The page reads one document, `data.bin` next to `index.html` or embedded, which docs/explorer.md describes. In the single file,
-//! its modules share one scope: a policy with one script's hash admits only that script, but modules in `data:` URLs would require
-//! admitting every such URL.
+//! The page reads one document, `data.bin` next to `index.html` or embedded; `profiler/report/src/explorer.rs` describes
+//! its format. In the single file, the modules share one scope: a policy with one script's hash admits only that script,
+//! but modules in `data:` URLs would require admitting every such URL.
 
 mod join;
 

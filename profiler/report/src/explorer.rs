@@ -1,5 +1,29 @@
-//! Writes the document of the page-fault explorer: all data that the page (`web::explorer`) shows, in one compressed file. docs/explorer.md
-//! describes the format.
+//! Writes the document of the page-fault explorer: all data that the page (`web::explorer`) shows, in one compressed
+//! file.
+//!
+//! # Format
+//!
+//! Compressed with gzip: `NGMIPAGE`, version (u32), length of the header (u32), the header in JSON, then the columns,
+//! each at a multiple of eight bytes. Numbers are little endian. In the header, `columns` lists `{name, type, count,
+//! long}` in order, and `strings` holds every name once. Types:
+//!
+//! - `u8`, `u16`, `u32`: numbers; in `u32`, 2³² − 1 means none.
+//! - `time`: u32 of ns or bytes; 2³² − 1 is unknown, 2³² − 2 is in `long`: `[[row, value], …]`.
+//! - `delta`: the same, added to the previous row: times in ns since the recording's start.
+//!
+//! One row is:
+//!
+//! - `fault_*`: a fault, by its start: start, duration, thread, file, page, byte in the page, class, phase, flags (`FLAG`
+//!   in `web/page/document.js`; the failure in the highest four bits), function, stack, the adjacent pages that it
+//!   mapped, and pages read meanwhile.
+//! - `wait_*`: a part of a fault's time: fault, kind (`waits` of the header), time.
+//! - `request_*`: the part of a disk read in one file: start, duration, time in the queue, bytes, offset, device, file,
+//!   thread, flags (1: within a fault, 2: read ahead).
+//! - `cause_*`: a fault, and a request that it waited for.
+//! - `read_*`: pages that entered the cache: start, file, first, count, thread, flags (1: within a fault).
+//! - `node_*`: a function of a stack: parent (an earlier row), function, source, line.
+//! - `function_*`: name, module, kind (0 the program's, 1 the kernel's, 2 missing).
+//! - `symbol_*`, `run_*`: symbols and runs of pages; `files` of the header assigns rows to files.
 
 mod container;
 mod facts;

@@ -14,7 +14,7 @@ use super::synthetic::{Made, empty, many};
 
 const NONE: u32 = u32::MAX;
 
-/// A document, parsed as docs/explorer.md describes.
+/// A document, parsed as profiler/report/src/explorer.rs describes.
 struct Document {
     header: Value,
     columns: HashMap<String, Vec<u64>>,
