@@ -4,6 +4,10 @@
 //! Writer and reader maintain the same image of the stack memory, in pages, all zero at the chunk's
 //! start. Successive samples of a thread share everything except the frames that changed, and
 //! comparing memory costs the recorder far less than writing or compressing it.
+//!
+//! A copy is its length (at most 1 MiB; longer ones are cut), then runs over the 64-byte blocks that it covers (by
+//! address; the first and last may be shorter): the number of blocks that equal the image, then the number of blocks
+//! that follow in full and change it. A copy without user registers is at address 0.
 
 use rustc_hash::FxHashMap;
 

@@ -1,6 +1,33 @@
 //! Unwound stacks and names, as the last chunk of a log: with it, a log needs neither the binaries nor this machine.
 //!
-//! Format: docs/event-log.md. The bytes are hostile input.
+//! The bytes are hostile input. Integers, differences and bytes are those of docs/event-log.md. In order:
+//!
+//! 1. version (byte, now 2; version 1 had no 7);
+//! 2. modules: bytes, JSON;
+//! 3. frames: count, then each: a byte (kind × 2 + 1 if it is a return address) and its values, below;
+//! 4. stacks: count, then each: its parent + 1 (0: none), which must be before it, and its frame;
+//! 5. strings: count, then bytes each; names: count, then each: frame, symbol (a string's number), its start, its size +
+//!    1 (0: unknown), and the inline chain: count, then each: function, file + 1, line + 1;
+//! 6. stacks of events, below;
+//! 7. files that faults, reads, waits and requests touched: count, then each: the file as the kernel had it and as its
+//!    mappings know it (each major, minor, inode, generation), path, deleted (byte), build id; sections: count, then
+//!    each: name, offset (a difference to the previous one's), size, address (a difference to the offset); symbols of
+//!    touched places: count, then each: name, offset (a difference to the previous one's), size.
+//!
+//! Kinds of frames:
+//!
+//! - 0: module and address
+//! - 1: module and file offset
+//! - 2: module and kernel offset
+//! - 3: module, process, start and offset in the function
+//! - 4: module, process and address
+//! - 5: process and address
+//! - 6: the reason why the stack ends
+//! - 7: as 3, and the number of the code in its jitdump, from 1
+//!
+//! Stacks of events are bytes. Each event (samples, page faults, stacks ahead, and waits without one), in order of time,
+//! is the difference of its time, its tid and its stack + 1 to those of the one before. A waker's stack has the time of
+//! the wait's event and the tid of the woken thread with the highest of its 32 bits set.
 
 mod files;
 mod frames;
