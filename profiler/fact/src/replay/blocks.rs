@@ -1,7 +1,14 @@
 //! Matches bios to block requests: same device and operation, and the request's sectors contain the bio's.
 //!
 //! A bio waits here, by sector, until requests have taken all of it: one bio in one request, several merged into
-//! one, or pieces of one in several. docs/io.md describes the rules.
+//! one, or pieces of one in several:
+//!
+//! - Several bios in one request: each bio that the request's sectors contain.
+//! - One bio split over several requests: each has its piece; the bio stays pending until nothing is left.
+//! - Two bios at the same sectors: those queued before the issue; first one wholly within the request, then the older.
+//! - A flush, which has no sectors: every bio that requested a flush by then, else the data to be written after it.
+//! - Discards and writes of zeroes: as reads and writes, each separately.
+//! - A device that takes bios (zram, dm, md): the request is the bio.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
