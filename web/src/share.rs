@@ -1,4 +1,9 @@
 //! Uploads profiles to the Firefox Profiler's storage of shared profiles, and deletes them. See docs/sharing.md.
+//!
+//! - Upload: `POST /compressed-store`, gzip of JSON with its length, `Accept:
+//!   application/vnd.firefox-profiler+json;version=1.0`; the answer is a JWT, whose payload has `profileToken`.
+//! - Link: `https://profiler.firefox.com/public/TOKEN/`, shortened by `POST /shorten` where the storage supports it.
+//! - Delete: `DELETE /profile/TOKEN` with the JWT as bearer.
 
 use std::error::Error as _;
 use std::fs::File;
