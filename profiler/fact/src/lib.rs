@@ -211,6 +211,7 @@ pub struct Recording {
     pub notes: Vec<String>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }

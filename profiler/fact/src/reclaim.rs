@@ -170,18 +170,15 @@ mod tests {
             };
             tables.names.insert(FrameId(place), name);
             tables.stacks.push(StackNode {
-                parent: place.checked_sub(1).map(StackId),
+                parent: place.checked_sub(1).map(StackId::new),
                 frame: FrameId(place),
             });
         }
+        let count = u32::try_from(functions.len()).unwrap();
+        let last = count.checked_sub(1).map(StackId::new);
         let wait = WaitFact {
             thread: ThreadId(0),
-            stack: tables
-                .stacks
-                .len()
-                .checked_sub(1)
-                .and_then(|last| u32::try_from(last).ok())
-                .map(StackId),
+            stack: last,
             reason: WaitReason::Memory,
             start: Timestamp(0),
             end: Timestamp(1),

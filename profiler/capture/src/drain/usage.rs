@@ -317,8 +317,8 @@ mod tests {
         tree.write("/a", "memory.current", "5");
         turn(&mut sampler);
         let news = sampler.news();
-        let samples = &news.as_ref().unwrap().cgroups[0].samples;
-        assert!(samples[0].time < samples[1].time);
+        let read = &news.as_ref().unwrap().cgroups[0].samples;
+        assert!(read[0].time < read[1].time);
         assert_eq!(memory(news)[0].2, [Some(1), Some(5)]);
         sampler.end(Timestamp(u64::MAX));
         let last = &sampler.news().unwrap().cgroups[0].samples;

@@ -16,7 +16,7 @@ use base::event::usage::{MemoryEvents, Pressure, UsageHierarchy, UsageSample};
 
 /// Bytes of a file that are read, several times those of the longest one.
 const MAX_FILE: u64 = 4096;
-/// From this limit on version 1 has none: `PAGE_COUNTER_MAX` of linux/page_counter.h, in bytes, is just below 2^63.
+/// From this limit on version 1 has none: `PAGE_COUNTER_MAX` of `linux/page_counter.h`, in bytes, is just below 2^63.
 const NO_LIMIT: u64 = 1 << 62;
 
 /// What the files of the cgroup in this folder show now.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::entry;
-use base::event::usage::{CgroupUsage, UsageHierarchy};
+use base::event::usage::{CgroupUsage, UsageHierarchy, UsageSample};
 use base::plural::counted;
 use fact::Tables;
 use fact::usage::{LimitEvent, limits_reached, peak};
@@ -21,7 +21,7 @@ pub fn entries(tables: &Tables) -> Vec<Value> {
         if let Some(peak) = peak(usage) {
             entries.push(entry(&format!("Peak memory of {name}"), "bytes", peak));
         }
-        if let Some(limit) = usage.samples.iter().filter_map(|sample| sample.limit()).next_back() {
+        if let Some(limit) = usage.samples.iter().filter_map(UsageSample::limit).next_back() {
             entries.push(entry(&format!("Limit of {name}"), "bytes", limit));
         }
         entries.extend(events(usage).map(|(what, count)| {
