@@ -12,8 +12,12 @@ static int ends[2];
 static long writer_tid;
 
 static long call(long number, long first, long second, long third) {
-    long result;
+    long result = -1;
+#ifdef __x86_64__
     __asm__ volatile("int $0x80" : "=a"(result) : "a"(number), "b"(first), "c"(second), "d"(third) : "memory", "r8", "r9", "r10", "r11");
+#else
+    (void)number, (void)first, (void)second, (void)third;
+#endif
     return result;
 }
 
@@ -26,7 +30,14 @@ static void *writer(void *unused) {
     return unused;
 }
 
+#ifndef MAP_32BIT
+#define MAP_32BIT 0
+#endif
+
 int main(void) {
+#ifndef __x86_64__
+    skip("it is written for x86-64");
+#endif
     // Its pointers have 32 bits.
     char *low = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
     if (low == MAP_FAILED) die("mmap");
