@@ -42,6 +42,24 @@ fn frames_of_variable_size_and_alignment() {
     expect("realigned", SIGNED, &expected);
 }
 
+/// As throughout a function that calls no other, and in every system call of the C library.
+#[test]
+fn a_function_at_its_start_shares_its_callers_stack_pointer() {
+    let Some(dump) = run_on(Target::Arm64, "recurse", SIGNED) else {
+        return;
+    };
+    let walk = dump.walk(0, |sample| {
+        let regs = &mut sample.stacks.regs;
+        (regs.ip, regs.lr) = (dump.start_of("main").0, regs.ip + 4);
+    });
+    let expected = [("main", 1), ("dump", 1), ("recurse", 21), ("main", 1)];
+    assert_eq!(
+        chain(&dump, &walk),
+        expected.map(|(name, count)| (name.to_owned(), count))
+    );
+    assert_eq!(walk.end, Ok(()), "{:#x?}", walk.frames);
+}
+
 #[test]
 fn a_thread_ends_in_clone() {
     expect("thread", SIGNED, &[("dump", 1), ("recurse", 6), ("thread", 1)]);

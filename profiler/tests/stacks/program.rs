@@ -215,6 +215,12 @@ fn mapping(line: &str) -> Mapping {
 }
 
 impl Dump {
+    /// Where a function of the program starts.
+    pub fn start_of(&self, function: &str) -> Avma {
+        let found = self.functions.iter().find(|(_, name)| name == function);
+        found.unwrap_or_else(|| panic!("no {function}")).0
+    }
+
     /// The function of the program that covers an address.
     pub fn function_at(&self, address: Avma) -> Option<&str> {
         let inside = self.maps.iter().any(|mapping| {

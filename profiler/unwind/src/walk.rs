@@ -193,8 +193,9 @@ impl<'b> Walker<'b> {
                     is_call: by_call,
                 } => {
                     // A signal may have a separate stack; the caller of a call is always further
-                    // up.
-                    if by_call && next.sp <= registers.sp {
+                    // up, unless the return address is still in its register and nothing on the stack.
+                    let is_leaf = processor.has_link_register && !is_call && next.sp == registers.sp;
+                    if by_call && next.sp <= registers.sp && !is_leaf {
                         break Err(trail.doubt.unwrap_or(TruncationReason::BadChain));
                     }
                     (registers, is_call) = (next, by_call);
