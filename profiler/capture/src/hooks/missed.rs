@@ -9,6 +9,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use aya::Ebpf;
 use aya::programs::Program;
 
+use super::arch::EXCEPTION_TWINS;
 use super::faults::TWINS;
 
 /// Programs of which runs were skipped, by name, with the number of runs.
@@ -21,13 +22,14 @@ impl Missed {
         Self::of(
             ebpf.programs()
                 .filter_map(|(name, program)| Some((name, misses(program)?))),
+            EXCEPTION_TWINS,
         )
     }
 
-    fn of<'n>(programs: impl Iterator<Item = (&'n str, u64)>) -> Self {
+    fn of<'n>(programs: impl Iterator<Item = (&'n str, u64)>, exceptions: &[[&str; 2]]) -> Self {
         let mut all: Vec<(String, u64)> = programs.map(|(name, count)| (name.to_owned(), count)).collect();
         // Where a twin ran, nothing is missing: at most the lesser number is lost, and it counts as the first one's.
-        for [first, again] in TWINS {
+        for &[first, again] in TWINS.iter().chain(exceptions) {
             let of = |name| all.iter().find(|(of, _)| of == name).map_or(0, |(_, count)| *count);
             let both = of(first).min(of(again));
             for (name, count) in &mut all {
@@ -100,11 +102,24 @@ mod tests {
                 ("block_rq_issue", u64::MAX),
             ]
             .into_iter(),
+            &[],
         );
         assert_eq!(missed.count(), u64::MAX);
         let text = missed.sentence().unwrap();
         let names = format!("(block_rq_issue {}, fault_entry 3, task_newtask 2)", u64::MAX);
         assert!(text.contains(&names), "{text}");
-        assert_eq!(Missed::of([("fault_entry", 7)].into_iter()).sentence(), None);
+        assert_eq!(Missed::of([("fault_entry", 7)].into_iter(), &[]).sentence(), None);
+    }
+
+    #[test]
+    fn the_twins_of_an_exception_are_merged() {
+        let of = |counts: [u64; 2]| {
+            let names = ["memory_abort", "memory_abort_again"];
+            Missed::of(names.into_iter().zip(counts), &[names])
+        };
+        assert_eq!(of([0, 4]).sentence(), None);
+        assert_eq!(of([5, 0]).count(), 0);
+        assert_eq!(of([5, 4]).count(), 4);
+        assert!(of([5, 4]).sentence().unwrap().contains("(memory_abort 4)"));
     }
 }

@@ -18,6 +18,8 @@ pub const ARCH: Arch = Arch::Aarch64;
 /// Programs on the exception that begins a fault: both or none are attached. The kernel has no tracepoint there. It skips a
 /// program that was preempted in another thread on the same CPU; then its twin runs.
 pub const EXCEPTIONS: [&str; 2] = ["memory_abort", "memory_abort_again"];
+/// Of [`EXCEPTIONS`], those of which one runs where the kernel skips the other.
+pub const EXCEPTION_TWINS: &[[&str; 2]] = &[EXCEPTIONS];
 /// The function that serves them.
 const ABORT: &str = "do_mem_abort";
 

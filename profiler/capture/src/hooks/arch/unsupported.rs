@@ -11,6 +11,7 @@ use crate::hooks::btf::Btf;
 pub static OBJECT: Option<&[u8]> = None;
 pub const ARCH: Arch = Arch::X86_64;
 pub const EXCEPTIONS: [&str; 0] = [];
+pub const EXCEPTION_TWINS: &[[&str; 2]] = &[];
 
 pub fn exceptions(_: &mut Ebpf, _: &Types, _: &str) -> Vec<HookStatus> {
     Vec::new()

@@ -18,6 +18,8 @@ pub static OBJECT: Option<&[u8]> = Some(aya::include_bytes_aligned!("../../../eb
 pub const ARCH: Arch = Arch::X86_64;
 /// Programs on the exceptions that begin faults: both or none are attached.
 pub const EXCEPTIONS: [&str; 2] = ["page_fault_user", "page_fault_kernel"];
+/// None: a program on a tracepoint of an exception is never preempted.
+pub const EXCEPTION_TWINS: &[[&str; 2]] = &[];
 
 /// Attaches [`EXCEPTIONS`].
 pub fn exceptions(ebpf: &mut Ebpf, types: &Types, remedy: &str) -> Vec<HookStatus> {
