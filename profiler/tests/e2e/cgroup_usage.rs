@@ -112,9 +112,10 @@ fn greatest(values: &[(f64, f64)]) -> f64 {
 fn times(profile: &Value, track: usize, beginning: &str) -> u64 {
     let markers = &profile["threads"][track]["markers"];
     let strings = &profile["shared"]["stringArray"];
-    let rows = 0..markers["length"].as_u64().unwrap() as usize;
+    let place = |value: &Value| usize::try_from(value.as_u64().unwrap()).unwrap();
+    let rows = 0..place(&markers["length"]);
     let own = rows.filter(|row| {
-        let name = markers["name"][row].as_u64().unwrap() as usize;
+        let name = place(&markers["name"][row]);
         strings[name].as_str().unwrap().starts_with(beginning)
     });
     own.map(|row| {
@@ -147,10 +148,12 @@ fn limited(limit: u64) -> Result<(Cgroup, &'static str, u32), String> {
     Ok((made, "memory.peak", 2))
 }
 
+/// Bytes, of the cgroup of the test below.
+const LIMIT: u64 = 64 << 20;
+
 #[test]
 fn a_cgroup_that_reaches_its_limit() {
     needs_capture!();
-    const LIMIT: u64 = 64 << 20;
     let (cgroup, peak, version) = match limited(LIMIT) {
         Ok(made) => made,
         Err(reason) => return skip(&reason),
