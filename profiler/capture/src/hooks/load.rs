@@ -52,7 +52,7 @@ const RANGES_A_THREAD: u32 = 64;
 const ROWS_SHARE: u64 = 128;
 /// The largest table of rows: 48 MiB, more than a browser and its libraries take.
 const MAX_ROWS: u32 = 6 << 20;
-/// Rows per page, at least: libraries have ten (docs/unwinding.md, "The walker").
+/// Rows per page, at least: libraries have ten.
 const ROWS_A_PAGE: u32 = 4;
 
 /// The sizes of the maps.
