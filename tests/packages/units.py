@@ -9,6 +9,10 @@ import pathlib
 import sys
 
 
+# Profiles that `units` makes.
+EXPECTED = {"work", "restarted", "late", "timer", "mine"}
+
+
 def judge(profile, numbers):
     used = {}
     for thread in profile["threads"]:
@@ -24,18 +28,21 @@ def judge(profile, numbers):
 def main(folder):
     folder = pathlib.Path(folder)
     others = set((folder / "other.numbers").read_text().split())
+    if not others:
+        print("fail: systemd: the other service's processes are unknown")
     profiles = sorted(folder.glob("*.json.gz"))
     for path in profiles:
         name = path.name.removesuffix(".json.gz")
         with gzip.open(path) as file:
             profile = json.load(file)
         numbers = set((folder / f"{name}.numbers").read_text().split())
-        why = judge(profile, numbers)
+        why = judge(profile, numbers) if numbers else "the service's processes are unknown"
         if others & {str(thread["pid"]).split(".")[0] for thread in profile["threads"]}:
             why = "it contains another service"
         print(f"fail: systemd: {name}: {why}" if why else f"pass: systemd: {name}: the processes are the service's")
-    if not profiles:
-        print("fail: systemd: there are no profiles")
+    names = {path.name.removesuffix(".json.gz") for path in profiles}
+    for name in EXPECTED - names:
+        print(f"fail: systemd: {name}: there is no profile")
 
 
 main(sys.argv[1])
