@@ -88,6 +88,11 @@ pub fn configure(config: &mut Config, mode: FaultMode, types: &Types) {
 /// thread on the same CPU; then its twin runs, or, where preemption is common, the kernel's own count of the fault is
 /// used.
 pub const TWINS: [[&str; 2]; 2] = [["fault_entry", "fault_entry_again"], ["fault_exit", "fault_exit_again"]];
+/// Programs at the exit of functions, which add details to tier 1; each is optional.
+const EXITS: [Wanted; 2] = [
+    ("filemap_exit", "filemap_fault"),
+    ("huge_exit", "do_huge_pmd_anonymous_page"),
+];
 /// Hooks that add details to tiers 1 and 2; each is optional.
 const MORE: [&str; 8] = [
     "signal_generate",
@@ -130,17 +135,23 @@ pub fn programs(ebpf: &mut Ebpf, btf: &Btf, asked: Faults) -> Vec<Wanted> {
     let [entries, exits] = &TWINS;
     // A policy against programs of this kind shows in the first one.
     let is_handled = tries(FaultSource::Fentry) && hook::load_entry(ebpf, entries[0], HANDLER, btf).is_ok();
-    let is_counted = !is_handled || preempt::is_usual(machine::kernel_version());
+    let is_counted = if is_handled {
+        preempt::is_usual(machine::kernel_version())
+    } else {
+        tries(FaultSource::Tracepoint) || tries(FaultSource::Perf)
+    };
     let mut wanted = Vec::new();
     if is_handled {
         let twins = if is_counted { 1 } else { 2 };
-        wanted.extend(exits[..twins].iter().map(|&name| (name, HANDLER)));
+        let both = exits[..twins].iter().chain(&entries[1..twins]);
+        wanted.extend(both.map(|&name| (name, HANDLER)));
+        wanted.extend(EXITS);
     }
     if is_counted {
         wanted.push((COUNTED, COUNTED));
     }
     if is_handled || tries(FaultSource::Tracepoint) {
-        wanted.extend(ahead::by_name(&MORE).chain(ahead::by_name(&EXCEPTIONS)));
+        wanted.extend(ahead::by_name(&MORE).chain(arch::exception_programs()));
     }
     wanted
 }
@@ -170,6 +181,7 @@ pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &m
     } else {
         unload(ebpf, &EXCEPTIONS);
         unload(ebpf, &MORE);
+        unload(ebpf, &[COUNTED]);
         return Watched::default();
     };
     let opened = completions(ebpf, cpus);
@@ -212,16 +224,14 @@ fn handled(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], status: &mut Vec<HookStatus
     let works = ends.is_ok();
     if !works {
         unload(ebpf, TWINS.as_flattened());
+        unload(ebpf, &EXITS.map(|(name, _)| name));
     }
     status.push(hook::with_remedy(
         hook("fault", "fentry/fexit handle_mm_fault", ends),
         NEXT_TIER,
     ));
     if works {
-        for (name, function) in [
-            ("filemap_exit", "filemap_fault"),
-            ("huge_exit", "do_huge_pmd_anonymous_page"),
-        ] {
+        for (name, function) in EXITS {
             let result = attach_exit(ebpf, name, function, btf);
             status.push(hook::with_remedy(
                 hook("fault", &format!("fexit {function}"), result),
@@ -305,6 +315,7 @@ fn unload(ebpf: &mut Ebpf, names: &[&str]) {
             Some(aya::programs::Program::FEntry(program)) => program.unload(),
             Some(aya::programs::Program::FExit(program)) => program.unload(),
             Some(aya::programs::Program::BtfTracePoint(program)) => BtfTracePoint::unload(program),
+            Some(aya::programs::Program::PerfEvent(program)) => program.unload(),
             _ => Ok(()),
         };
     }

@@ -7,6 +7,7 @@ use profiler_common::config::{CallSet, Config};
 use profiler_common::unwind::{Arch, address_mask};
 
 use super::{calls, mark};
+use crate::hooks::ahead::Wanted;
 use crate::hooks::btf::Btf;
 use crate::hooks::hook::{self, hook};
 use crate::proc::page_cache;
@@ -22,6 +23,11 @@ pub const EXCEPTIONS: [&str; 2] = ["memory_abort", "memory_abort_again"];
 pub const EXCEPTION_TWINS: &[[&str; 2]] = &[EXCEPTIONS];
 /// The function that serves them.
 const ABORT: &str = "do_mem_abort";
+
+/// [`EXCEPTIONS`], with what they attach to.
+pub fn exception_programs() -> impl Iterator<Item = Wanted> {
+    EXCEPTIONS.into_iter().map(|name| (name, ABORT))
+}
 
 /// Attaches [`EXCEPTIONS`].
 pub fn exceptions(ebpf: &mut Ebpf, types: &Types, remedy: &str) -> Vec<HookStatus> {

@@ -5,6 +5,7 @@ use base::event::HookStatus;
 use profiler_common::config::{CallSet, Config};
 use profiler_common::unwind::Arch;
 
+use crate::hooks::ahead::Wanted;
 use crate::hooks::btf::Btf;
 
 /// See `x86_64.rs` for these items.
@@ -12,6 +13,10 @@ pub static OBJECT: Option<&[u8]> = None;
 pub const ARCH: Arch = Arch::X86_64;
 pub const EXCEPTIONS: [&str; 0] = [];
 pub const EXCEPTION_TWINS: &[[&str; 2]] = &[];
+
+pub fn exception_programs() -> impl Iterator<Item = Wanted> {
+    std::iter::empty()
+}
 
 pub fn exceptions(_: &mut Ebpf, _: &Types, _: &str) -> Vec<HookStatus> {
     Vec::new()

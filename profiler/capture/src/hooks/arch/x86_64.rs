@@ -8,6 +8,7 @@ use profiler_common::unwind::Arch;
 use syscalls::{x86, x86_64};
 
 use super::{calls, mark};
+use crate::hooks::ahead::{self, Wanted};
 use crate::hooks::btf::Btf;
 use crate::hooks::hook;
 use crate::proc::kallsyms;
@@ -20,6 +21,11 @@ pub const ARCH: Arch = Arch::X86_64;
 pub const EXCEPTIONS: [&str; 2] = ["page_fault_user", "page_fault_kernel"];
 /// None: a program on a tracepoint of an exception is never preempted.
 pub const EXCEPTION_TWINS: &[[&str; 2]] = &[];
+
+/// [`EXCEPTIONS`], with what they attach to.
+pub fn exception_programs() -> impl Iterator<Item = Wanted> {
+    ahead::by_name(&EXCEPTIONS)
+}
 
 /// Attaches [`EXCEPTIONS`].
 pub fn exceptions(ebpf: &mut Ebpf, types: &Types, remedy: &str) -> Vec<HookStatus> {
