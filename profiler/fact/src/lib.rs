@@ -204,16 +204,11 @@ pub struct Recording {
     /// Memory and pressure of the cgroups that processes belong to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroup_usage: Vec<CgroupUsage>,
-    /// Cgroups that are not among these because there were too many.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub cgroups_left_out: u64,
+    /// There may be other cgroups, with limits that are not known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_unread_limits: bool,
     /// Notes for the user, each a sentence with its remedy.
     pub notes: Vec<String>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 impl Recording {

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::wait::{WaitFact, WaitReason};
 use crate::{FrameId, Location, Tables, owner, upwards};
-use base::event::usage::{CgroupUsage, UsageHierarchy, UsageSample};
+use base::event::usage::{CgroupUsage, UsageHierarchy};
 
 /// What a function on a stack means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +54,19 @@ pub struct ReclaimLimit {
 #[derive(Debug, Default)]
 pub struct LimitReclaim {
     roles: FxHashMap<FrameId, Role>,
-    /// Short names of the cgroups in [`crate::Recording::cgroup_usage`].
-    names: Vec<String>,
+    /// The cgroups in [`crate::Recording::cgroup_usage`].
+    cgroups: Vec<Limited>,
+}
+
+/// A cgroup.
+#[derive(Debug)]
+struct Limited {
+    /// Its short name.
+    name: String,
+    /// It had a limit at some time.
+    has_max: bool,
+    /// `memory.high` was set at some time.
+    has_high: bool,
 }
 
 impl LimitReclaim {
@@ -78,7 +89,16 @@ impl LimitReclaim {
         } else {
             owner::labels(tables, paths)
         };
-        Self { roles, names }
+        let limited = |(name, usage): (String, &CgroupUsage)| Limited {
+            name,
+            has_max: usage.samples.iter().any(|sample| sample.max.is_some()),
+            has_high: usage.samples.iter().any(|sample| sample.high.is_some()),
+        };
+        let cgroups = names.into_iter().zip(&tables.recording.cgroup_usage).map(limited);
+        Self {
+            roles,
+            cgroups: cgroups.collect(),
+        }
     }
 
     /// Whether no wait can be within such reclaim.
@@ -88,8 +108,8 @@ impl LimitReclaim {
 
     /// A limit in words: `reclaim for the limit of web`.
     pub fn words(&self, limit: ReclaimLimit) -> String {
-        let name = limit.cgroup.and_then(|place| self.names.get(place));
-        let name = name.map_or("a cgroup", String::as_str);
+        let cgroup = limit.cgroup.and_then(|place| self.cgroups.get(place));
+        let name = cgroup.map_or("a cgroup", |cgroup| &cgroup.name);
         if limit.is_high {
             format!("reclaim for memory.high of {name}")
         } else {
@@ -111,30 +131,32 @@ impl LimitReclaim {
         };
         Some(ReclaimLimit {
             is_high,
-            cgroup: limited(tables, wait, is_high),
+            cgroup: self.limited(tables, wait, is_high),
         })
     }
-}
 
-/// The only cgroup with such a limit that the thread's process is in or below.
-fn limited(tables: &Tables, wait: &WaitFact, is_high: bool) -> Option<usize> {
-    if tables.recording.cgroups_left_out > 0 {
-        return None;
+    /// The only cgroup with such a limit that the thread's process is in or below.
+    fn limited(&self, tables: &Tables, wait: &WaitFact, is_high: bool) -> Option<usize> {
+        if tables.recording.has_unread_limits {
+            return None;
+        }
+        let process = tables
+            .processes
+            .get(tables.threads.get(wait.thread.index())?.process.index())?;
+        // Which cgroup of version 1 a process is in is not known, but only those of recorded processes are read. Threads that are
+        // merged may be of several cgroups.
+        let may_apply = |usage: &CgroupUsage| match usage.hierarchy {
+            UsageHierarchy::MemoryVersion1 => true,
+            UsageHierarchy::Version2 => process.cgroup.as_deref().is_some_and(|path| usage.contains(path)),
+        };
+        let all = self.cgroups.iter().zip(&tables.recording.cgroup_usage).enumerate();
+        let mut with_limit = all.filter(|(_, (limited, usage))| {
+            let has_limit = if is_high { limited.has_high } else { limited.has_max };
+            has_limit && may_apply(usage)
+        });
+        let (place, _) = with_limit.next()?;
+        with_limit.next().is_none().then_some(place)
     }
-    let process = tables
-        .processes
-        .get(tables.threads.get(wait.thread.index())?.process.index())?;
-    let limit = |sample: &UsageSample| if is_high { sample.high } else { sample.max };
-    // Which cgroup of version 1 a process is in is not known, but only those of recorded processes are read.
-    let may_apply = |usage: &CgroupUsage| match usage.hierarchy {
-        UsageHierarchy::MemoryVersion1 => true,
-        UsageHierarchy::Version2 => process.cgroup.as_deref().is_none_or(|path| usage.contains(path)),
-    };
-    let all = tables.recording.cgroup_usage.iter().enumerate();
-    let mut with_limit =
-        all.filter(|(_, usage)| may_apply(usage) && usage.samples.iter().any(|one| limit(one).is_some()));
-    let (place, _) = with_limit.next()?;
-    with_limit.next().is_none().then_some(place)
 }
 
 #[cfg(test)]
@@ -145,6 +167,7 @@ mod tests {
     use crate::wait::Coverage;
     use crate::{Frame, FrameName, ModuleId, StackId, StackNode, ThreadId, fixtures};
     use base::addr::{KernelOffset, Timestamp};
+    use base::event::usage::UsageSample;
 
     /// A process in a cgroup, with a stack of these kernel functions, innermost first.
     fn tables(cgroup: &str, functions: &[&str]) -> (Tables, WaitFact) {
@@ -294,7 +317,7 @@ mod tests {
         tables.recording.cgroup_usage = vec![usage("/a", Some(1), None)];
         let reclaim = LimitReclaim::new(&tables);
         assert_eq!(reclaim.of(&tables, &wait).unwrap().cgroup, Some(0));
-        tables.recording.cgroups_left_out = 1;
+        tables.recording.has_unread_limits = true;
         assert_eq!(reclaim.of(&tables, &wait).unwrap().cgroup, None);
         wait.reason = WaitReason::RunQueue;
         assert_eq!(reclaim.of(&tables, &wait), None);

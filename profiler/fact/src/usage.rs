@@ -1,6 +1,6 @@
 //! Memory and pressure of cgroups over time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Recording, Tables};
 use base::addr::Timestamp;
@@ -10,6 +10,10 @@ use base::event::usage::{CgroupUsage, MemoryEvents, Usage, UsageHierarchy, Usage
 const MAX_CGROUPS: usize = 1024;
 /// Samples of a cgroup, at most: twice as many as a track has pixels. Those of a longer recording are merged in pairs.
 const MAX_SAMPLES: usize = 8192;
+/// Samples of all cgroups of a recording, at most: the longest are merged.
+const MAX_ALL: usize = 1 << 16;
+/// Cgroups left out that are counted, at most.
+const MAX_DROPPED: usize = 1 << 14;
 
 /// The kinds of events of a cgroup's memory, as the kernel calls them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,13 +97,20 @@ pub fn peak(usage: &CgroupUsage) -> Option<u64> {
 #[derive(Debug, Default)]
 pub struct UsageParts {
     cgroups: BTreeMap<(UsageHierarchy, String), Vec<UsageSample>>,
+    /// Samples of all of them.
+    samples: usize,
+    /// Those that the recorder left out, so far.
     left_out: u64,
+    /// Those of the log that are left out here.
+    dropped: BTreeSet<(UsageHierarchy, String)>,
+    is_below_others: bool,
 }
 
 impl UsageParts {
     /// Adds a part.
     pub fn add(&mut self, usage: Usage) {
         self.left_out = self.left_out.max(usage.left_out);
+        self.is_below_others |= usage.is_below_others;
         for CgroupUsage {
             path,
             hierarchy,
@@ -108,21 +119,42 @@ impl UsageParts {
         {
             let key = (hierarchy, path);
             if self.cgroups.len() >= MAX_CGROUPS && !self.cgroups.contains_key(&key) {
-                self.left_out = self.left_out.saturating_add(1);
+                if self.dropped.len() < MAX_DROPPED {
+                    self.dropped.insert(key);
+                }
                 continue;
             }
             let all = self.cgroups.entry(key).or_default();
+            self.samples -= all.len();
             for sample in samples {
                 all.push(sample);
                 if all.len() > MAX_SAMPLES {
                     *all = in_pairs(all);
                 }
             }
+            self.samples += all.len();
+            if self.samples > 4 * MAX_ALL {
+                self.merge_longest();
+            }
+        }
+    }
+
+    /// Merges samples of the cgroups that have most, until few enough are left.
+    fn merge_longest(&mut self) {
+        let mut most = MAX_SAMPLES;
+        while self.samples > MAX_ALL && most > 1 {
+            most /= 2;
+            for all in self.cgroups.values_mut().filter(|all| all.len() > most) {
+                self.samples -= all.len();
+                *all = in_pairs(all);
+                self.samples += all.len();
+            }
         }
     }
 
     /// Moves the cgroups to a recording, with a note if some are missing.
-    pub fn finish(self, recording: &mut Recording) {
+    pub fn finish(mut self, recording: &mut Recording) {
+        self.merge_longest();
         let all = self.cgroups.into_iter().map(|((hierarchy, path), mut samples)| {
             samples.sort_by_key(|sample| sample.time);
             CgroupUsage {
@@ -132,20 +164,24 @@ impl UsageParts {
             }
         });
         recording.cgroup_usage = all.collect();
-        recording.cgroups_left_out = self.left_out;
-        if self.left_out > 0 {
+        let left_out = self.left_out.saturating_add(self.dropped.len() as u64);
+        recording.has_unread_limits = left_out > 0 || self.is_below_others;
+        if left_out > 0 {
             recording.notes.push(format!(
-                "memory and pressure of some cgroups were not read, since there were too many: {}; to read others, record only \
-                 their processes (`ngmi record --cgroup`)",
-                self.left_out
+                "memory and pressure of some cgroups are missing, since there were too many, or they are outside of the \
+                 recorder's own: {left_out}; to read others, record only their processes (`ngmi record --cgroup`)"
             ));
         }
     }
 }
 
-/// Half as many: each has the time and the totals of the later of two, and the larger memory.
+/// Half as many: each has the time and the totals of the later of two, and the larger memory. The first stays, since its
+/// totals are those from before the recording.
 fn in_pairs(samples: &[UsageSample]) -> Vec<UsageSample> {
-    let pairs = samples.chunks(2).filter_map(|pair| {
+    let Some((first, rest)) = samples.split_first() else {
+        return Vec::new();
+    };
+    let pairs = rest.chunks(2).filter_map(|pair| {
         let (first, last) = (pair.first()?, pair.last()?);
         Some(UsageSample {
             memory: first.memory.max(last.memory),
@@ -153,15 +189,23 @@ fn in_pairs(samples: &[UsageSample]) -> Vec<UsageSample> {
             ..*last
         })
     });
-    pairs.collect()
+    std::iter::once(*first).chain(pairs).collect()
 }
 
-/// Keeps what is within this time, and the sample before it.
+/// Keeps what is within this time, and the sample before it. Between two samples nothing changed, so the last one also
+/// holds at the end.
 pub fn cut_time(all: &mut Vec<CgroupUsage>, from: Option<Timestamp>, to: Option<Timestamp>) {
     for usage in &mut *all {
         let first = from.map_or(0, |from| usage.samples.partition_point(|sample| sample.time < from));
         usage.samples.drain(..first.saturating_sub(1));
-        usage.samples.retain(|sample| to.is_none_or(|to| sample.time < to));
+        let until = to.map_or(usage.samples.len(), |to| {
+            usage.samples.partition_point(|sample| sample.time < to)
+        });
+        let goes_on = until < usage.samples.len();
+        usage.samples.truncate(until);
+        if let (Some(time), true, Some(last)) = (to, goes_on, usage.samples.last().copied()) {
+            usage.samples.push(UsageSample { time, ..last });
+        }
         if let (Some(from), Some(sample)) = (from, usage.samples.first_mut()) {
             sample.time = sample.time.max(from);
         }
@@ -172,7 +216,7 @@ pub fn cut_time(all: &mut Vec<CgroupUsage>, from: Option<Timestamp>, to: Option<
 /// Drops cgroups that contain none of the processes. Which ones are in a cgroup of version 1 is not known.
 pub fn drop_unused(tables: &mut Tables) {
     let paths = tables.processes.iter().filter_map(|process| process.cgroup.as_deref());
-    let paths: Vec<&str> = paths.collect();
+    let paths: BTreeSet<&str> = paths.collect();
     tables
         .recording
         .cgroup_usage
@@ -235,6 +279,7 @@ mod tests {
             parts.add(Usage {
                 cgroups: vec![usage("/a", samples.collect())],
                 left_out: part,
+                is_below_others: false,
             });
         }
         let (all, notes) = finished(parts);
@@ -243,6 +288,8 @@ mod tests {
         assert!(samples.is_sorted_by_key(|sample| sample.time));
         assert_eq!(samples.last().unwrap().time, Timestamp(3 * MAX_SAMPLES as u64 - 1));
         assert_eq!(peak(&all[0]), Some(MAX_SAMPLES as u64 - 1));
+        // `memory.events` as at the first sample.
+        assert_eq!(samples[0], sample(0, 0, 0));
         assert!(notes[0].contains(": 2;"));
     }
 
@@ -252,12 +299,40 @@ mod tests {
         for number in 0..MAX_CGROUPS + 2 {
             parts.add(Usage {
                 cgroups: vec![usage(&format!("/{number}"), vec![sample(1, 1, 1)])],
-                left_out: 0,
+                ..Usage::default()
             });
         }
+        // Each is counted once.
+        parts.add(Usage {
+            cgroups: vec![usage(&format!("/{MAX_CGROUPS}"), vec![sample(2, 1, 1)])],
+            ..Usage::default()
+        });
         let (all, notes) = finished(parts);
         assert_eq!((all.len(), notes.len()), (MAX_CGROUPS, 1));
+        assert!(notes[0].contains(": 2;"), "{notes:?}");
         assert_eq!(finished(UsageParts::default()), (Vec::new(), Vec::new()));
+    }
+
+    #[test]
+    fn many_long_ones_are_merged() {
+        let mut parts = UsageParts::default();
+        for number in 0..100 {
+            parts.add(Usage {
+                cgroups: vec![usage(
+                    &format!("/{number}"),
+                    (0..5000).map(|time| sample(time, 1, time)).collect(),
+                )],
+                ..Usage::default()
+            });
+            assert!(parts.samples <= 4 * MAX_ALL);
+        }
+        let (all, _) = finished(parts);
+        let samples: usize = all.iter().map(|one| one.samples.len()).sum();
+        assert!(samples <= MAX_ALL && samples > MAX_ALL / 4, "{samples}");
+        for one in &all {
+            let reached: u64 = limits_reached(one).map(|reached| reached.count).sum();
+            assert_eq!(reached, 4999, "{}", one.path);
+        }
     }
 
     #[test]
@@ -267,7 +342,7 @@ mod tests {
             usage("/b", vec![sample(9, 3, 0)]),
         ];
         cut_time(&mut all, Some(Timestamp(6)), Some(Timestamp(9)));
-        assert_eq!(all, [usage("/a", vec![sample(6, 2, 0)])]);
+        assert_eq!(all, [usage("/a", vec![sample(6, 2, 0), sample(9, 2, 0)])]);
     }
 
     #[test]

@@ -356,6 +356,11 @@ fn usage() -> impl Strategy<Value = Event<'static>> {
             samples,
         }
     });
-    (prop::collection::vec(cgroup, 0..3), any::<u64>())
-        .prop_map(|(cgroups, left_out)| Event::Usage(Box::new(Usage { cgroups, left_out })))
+    (prop::collection::vec(cgroup, 0..3), any::<u64>()).prop_map(|(cgroups, left_out)| {
+        Event::Usage(Box::new(Usage {
+            cgroups,
+            left_out,
+            is_below_others: left_out % 2 == 1,
+        }))
+    })
 }

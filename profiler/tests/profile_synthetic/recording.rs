@@ -80,7 +80,7 @@ pub fn recording() -> Recording {
             }),
         }],
         cgroup_usage: cgroup_usage(),
-        cgroups_left_out: 1,
+        has_unread_limits: true,
         gecko: None,
         notes: vec!["Kernel names are hidden; run as root.".into()],
     }

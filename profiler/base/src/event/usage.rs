@@ -2,6 +2,9 @@
 //!
 //! Sources: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and Documentation/accounting/psi.rst of Linux.
 
+use std::fmt;
+
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::owners::MAX_CGROUP;
@@ -9,6 +12,8 @@ use crate::addr::Timestamp;
 
 /// Maximum number of cgroups in one chunk, several times those that are read.
 pub const MAX_CGROUPS: usize = 256;
+/// Maximum number of readings of a cgroup in one chunk.
+pub const MAX_SAMPLES: usize = 1024;
 
 /// What was read since the chunk before.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -18,6 +23,9 @@ pub struct Usage {
     /// Cgroups that were not read because there were too many, so far.
     #[serde(default)]
     pub left_out: u64,
+    /// There may be cgroups above those that can be read, with limits that apply to all.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_below_others: bool,
 }
 
 /// One cgroup.
@@ -28,7 +36,32 @@ pub struct CgroupUsage {
     /// The hierarchy.
     pub hierarchy: UsageHierarchy,
     /// What was read, by time; between two of these, every reading showed the same as the first of them.
+    #[serde(deserialize_with = "few")]
     pub samples: Vec<UsageSample>,
+}
+
+/// Readings of a cgroup in one chunk, a fraction of what the text of a hostile one could hold.
+fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<UsageSample>, D::Error> {
+    struct Few;
+    impl<'de> Visitor<'de> for Few {
+        type Value = Vec<UsageSample>;
+
+        fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(out, "at most {MAX_SAMPLES} readings")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut readings: A) -> Result<Self::Value, A::Error> {
+            let mut all = Vec::new();
+            while let Some(reading) = readings.next_element()? {
+                if all.len() >= MAX_SAMPLES {
+                    return Err(de::Error::invalid_length(all.len() + 1, &self));
+                }
+                all.push(reading);
+            }
+            Ok(all)
+        }
+    }
+    deserializer.deserialize_seq(Few)
 }
 
 /// A hierarchy of cgroups whose files are read.
@@ -100,17 +133,18 @@ pub struct Pressure {
 }
 
 impl Usage {
-    /// Whether all texts and numbers are within their limits.
+    /// Whether all texts are within their limits.
     pub(super) fn fits(&self) -> bool {
         self.cgroups.len() <= MAX_CGROUPS && self.cgroups.iter().all(|cgroup| cgroup.path.len() <= MAX_CGROUP)
     }
 }
 
 impl CgroupUsage {
-    /// Whether a cgroup of the same hierarchy is this one or below it.
+    /// Whether a cgroup of the same hierarchy is this one or below it. One outside the recorder's cgroup namespace
+    /// (`/../a`) is not.
     pub fn contains(&self, path: &str) -> bool {
         let below = path.strip_prefix(self.path.trim_end_matches('/'));
-        below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+        below.is_some_and(|below| below.is_empty() || below.starts_with('/')) && !path.starts_with("/..")
     }
 }
 

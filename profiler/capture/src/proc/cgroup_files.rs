@@ -34,7 +34,7 @@ pub fn read(folder: &Path, hierarchy: UsageHierarchy) -> io::Result<UsageSample>
             swap: files.number("memory.swap.current")?,
             max: files.number("memory.max")?,
             high: files.number("memory.high")?,
-            events: files.text("memory.events")?.map(|text| events(&text)),
+            events: files.events()?,
             cpu: files.text("cpu.pressure")?.and_then(|text| pressure(&text)),
             memory_pressure: files.text("memory.pressure")?.and_then(|text| pressure(&text)),
             io: files.text("io.pressure")?.and_then(|text| pressure(&text)),
@@ -61,7 +61,7 @@ impl Files {
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let file = match openat(&self.0, name, flags, Mode::empty()) {
             Ok(file) => File::from(file),
-            Err(Errno::ENOENT) => return Ok(None),
+            Err(Errno::ENOENT | Errno::EACCES) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         let mut text = Vec::new();
@@ -71,6 +71,19 @@ impl Files {
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// What happened to the cgroup itself: `memory.events` also counts what happened to those below it.
+    fn events(&self) -> io::Result<Option<MemoryEvents>> {
+        let parsed = |name| Ok::<_, io::Error>(self.text(name)?.map(|text| events(&text)));
+        Ok(match (parsed("memory.events.local")?, parsed("memory.events")?) {
+            // A killed process may be in one below.
+            (Some(own), Some(all)) => Some(MemoryEvents {
+                oom_kill: all.oom_kill,
+                ..own
+            }),
+            (own, all) => own.or(all),
+        })
     }
 
     /// A file with one number; `None` also if it is `max`.

@@ -93,6 +93,8 @@ impl Metric {
             Some((waited as f64 / US_PER_MS).min(delta))
         };
         match self {
+            // A cgroup that was created again by the same name begins without a value before.
+            Self::Memory | Self::OfLimit | Self::Swap if before.memory.is_none() => None,
             Self::Memory => Some(after.memory? as f64 * delta),
             Self::OfLimit => Some(after.memory? as f64 / after.limit()?.max(1) as f64 * delta),
             Self::Swap => Some(after.swap? as f64 * delta),
