@@ -135,6 +135,8 @@ fn the_track_of_a_path_has_its_time() {
 fn folded_faults_are_in_companion_tracks_and_counters() {
     let mut facts = large(100, 20);
     facts.tables.recording.end = at(600);
+    // Their tracks have markers of their own.
+    facts.tables.recording.cgroup_usage = Vec::new();
     facts.faults = (0..500)
         .map(|i| FaultFact {
             // Fewer distinct stacks and threads than markers: each keeps its place in the call tree.
@@ -193,9 +195,16 @@ fn the_front_end_counts_the_same_samples_and_cpu_time_as_the_summary() {
     let companions = threads.iter().filter(|thread| is_companion(thread)).count();
     assert_eq!(
         (threads.len() - companions, companions),
-        (facts.tables.threads.len(), 3)
+        (
+            facts.tables.threads.len(),
+            3 + facts.tables.recording.cgroup_usage.len()
+        )
     );
-    assert_eq!(found["processes"], facts.tables.processes.len());
+    // The track of each cgroup is a process.
+    assert_eq!(
+        found["processes"],
+        facts.tables.processes.len() + facts.tables.recording.cgroup_usage.len()
+    );
     let of_threads = threads.iter().filter(|thread| !is_companion(thread));
     let markers: u64 = of_threads.map(|thread| thread["markers"].as_u64().unwrap()).sum();
     let expected = facts.marks.len() + facts.faults.len() + facts.reads.len();
