@@ -67,6 +67,56 @@ pub fn row(of_thread: &Map<String, Value>, pid: &str, (process, name): (&str, &s
     row
 }
 
+/// A counter below a track, drawn as a line. The front end divides a value by the milliseconds since the previous one.
+pub struct Counter<'a> {
+    /// Its identifier, and a group of counters.
+    pub name: &'a str,
+    pub category: &'a str,
+    pub description: String,
+    /// The track's process id, and its place in `threads`.
+    pub pid: String,
+    pub thread: usize,
+    /// The unit of the axis, and of a value that the mouse is on.
+    pub units: (&'a str, &'a str),
+    pub color: &'a str,
+    /// Its place among the counters of the track.
+    pub weight: u32,
+    pub label: &'a str,
+    /// Milliseconds since the value before, and values.
+    pub columns: (Vec<f64>, Vec<f64>),
+}
+
+impl Counter<'_> {
+    /// The row of `counters`.
+    pub fn row(self) -> Value {
+        let (deltas, values) = self.columns;
+        json!({
+            "name": self.name,
+            "category": self.category,
+            "description": self.description,
+            "pid": self.pid,
+            "mainThreadIndex": self.thread,
+            "samples": {
+                "length": values.len(),
+                "timeDeltas": deltas,
+                "number": vec![0; values.len()],
+                "count": values,
+            },
+            "display": {
+                "graphType": "line-rate",
+                "unit": self.units.0,
+                "color": self.color,
+                "markerSchemaLocation": null,
+                "sortWeight": self.weight,
+                "label": self.label,
+                "tooltipRows": [
+                    {"type": "value", "source": "rate", "format": {"unit": self.units.1}, "label": self.label},
+                ],
+            },
+        })
+    }
+}
+
 /// An item with a weight.
 #[derive(Debug, Clone, Copy)]
 pub struct Item {

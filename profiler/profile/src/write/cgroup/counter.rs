@@ -1,8 +1,9 @@
 //! Counter tracks of each cgroup: its memory, also as a share of its limit, and the pressure on its tasks as a share of time.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::units::NS_PER_MS;
+use crate::write::track::Counter;
 use base::addr::Timestamp;
 use base::event::usage::{CgroupUsage, Pressure, UsageSample};
 use fact::Tables;
@@ -120,30 +121,19 @@ pub fn all(tables: &Tables, names: &[String], first: usize, (zero, end): (Timest
             let (id, words, color, description) = metric.words();
             let label = format!("{words} of {name}");
             let unit = if metric.is_bytes() { "bytes" } else { "percent" };
-            counters.push(json!({
-                "name": id,
-                "category": "Memory pressure",
-                "description": description,
-                "pid": super::pid(index),
-                "mainThreadIndex": first + index,
-                "samples": {
-                    "length": values.len(),
-                    "timeDeltas": deltas,
-                    "number": vec![0; values.len()],
-                    "count": values,
-                },
-                "display": {
-                    "graphType": "line-rate",
-                    "unit": unit,
-                    "color": color,
-                    "markerSchemaLocation": null,
-                    "sortWeight": weight,
-                    "label": label,
-                    "tooltipRows": [
-                        {"type": "value", "source": "rate", "format": {"unit": unit}, "label": label},
-                    ],
-                },
-            }));
+            let counter = Counter {
+                name: id,
+                category: "Memory pressure",
+                description: description.to_owned(),
+                pid: super::pid(index),
+                thread: first + index,
+                units: (unit, unit),
+                color,
+                weight,
+                label: &label,
+                columns: (deltas, values),
+            };
+            counters.push(counter.row());
         }
     }
     counters

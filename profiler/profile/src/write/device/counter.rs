@@ -2,9 +2,10 @@
 //! count every request, including those without a marker; unfinished requests stay in flight to the
 //! end, and are never counted as completed.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::units::NS_PER_MS;
+use crate::write::track::Counter;
 use base::addr::Timestamp;
 use fact::reduce::budget::{Collected, LoadStep};
 use fact::{DeviceId, Tables};
@@ -52,31 +53,19 @@ pub fn all(tables: &Tables, collected: &Collected, devices: &[DeviceId], first: 
         let steps = totals.load.steps();
         for metric in [DeviceMetric::Bytes, DeviceMetric::Depth, DeviceMetric::Rate] {
             let (name, label, unit, color, weight) = metric.words();
-            let (deltas, values) = columns(metric, &steps, zero);
-            counters.push(json!({
-                "name": name,
-                "category": "Disk",
-                "description": format!("{label} of the device"),
-                "pid": super::pid(tables, *device),
-                "mainThreadIndex": index,
-                "samples": {
-                    "length": values.len(),
-                    "timeDeltas": deltas,
-                    "number": vec![0; values.len()],
-                    "count": values,
-                },
-                "display": {
-                    "graphType": "line-rate",
-                    "unit": if unit == "bytes" { "bytes" } else { "" },
-                    "color": color,
-                    "markerSchemaLocation": null,
-                    "sortWeight": weight,
-                    "label": label,
-                    "tooltipRows": [
-                        {"type": "value", "source": "rate", "format": {"unit": unit}, "label": label},
-                    ],
-                },
-            }));
+            let counter = Counter {
+                name,
+                category: "Disk",
+                description: format!("{label} of the device"),
+                pid: super::pid(tables, *device),
+                thread: index,
+                units: (if unit == "bytes" { "bytes" } else { "" }, unit),
+                color,
+                weight,
+                label,
+                columns: columns(metric, &steps, zero),
+            };
+            counters.push(counter.row());
         }
     }
     counters
