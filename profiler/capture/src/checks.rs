@@ -1,7 +1,7 @@
 //! Checks whose results are in the header of a log and in `ngmi doctor`: what the kernel shows apart from hooks.
 
 use crate::hooks::hook::row;
-use crate::proc::cgroups;
+use crate::proc::cgroups::{self, Hierarchy};
 use crate::proc::kallsyms::KernelAddresses;
 use crate::space::maps;
 use base::event::HookStatus;
@@ -54,10 +54,10 @@ pub fn kernel_symbols() -> (Option<KernelAddresses>, HookStatus) {
 /// Checks what the kernel counts per cgroup: memory and pressure.
 pub fn cgroup_usage() -> [HookStatus; 2] {
     let hierarchies = cgroups::hierarchies().unwrap_or_default();
-    let version_2 = hierarchies.iter().find(|one| one.number == 0);
+    let version_2 = hierarchies.iter().find(|one| one.is_version_2());
     let controllers = version_2.and_then(|one| std::fs::read_to_string(one.mount.join("cgroup.controllers")).ok());
     let in_version_2 = controllers.is_some_and(|text| text.split_whitespace().any(|name| name == "memory"));
-    let in_version_1 = (hierarchies.iter()).any(|one| one.controllers.iter().any(|name| name == "memory"));
+    let in_version_1 = hierarchies.iter().any(Hierarchy::has_memory_of_version_1);
     let (memory, refused) = match (in_version_2, in_version_1) {
         (true, _) => ("memory of cgroups", None),
         (false, true) => ("memory of cgroups (version 1)", None),

@@ -83,7 +83,7 @@ impl Selected {
         if self.selection.chosen.of_cgroups() + self.selection.excluded.of_cgroups() == 0 {
             return Ok(None);
         }
-        all.retain(|one| one.number == 0 || one.controller().is_some());
+        all.retain(|one| one.is_version_2() || one.controller().is_some());
         let has_one = |hierarchy: &&Hierarchy| {
             let mut any = false;
             hierarchy.walk("/", |path, _| {

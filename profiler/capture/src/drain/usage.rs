@@ -82,11 +82,11 @@ impl UsageSampler {
     fn of(hierarchies: Vec<Hierarchy>) -> Self {
         let mut sampler = Self::default();
         for hierarchy in hierarchies {
-            if hierarchy.number == 0 {
+            if hierarchy.is_version_2() {
                 // The root of the machine has no such file.
                 sampler.is_below_others = hierarchy.folder("/").join("cgroup.type").exists();
                 sampler.version_2 = Some(hierarchy);
-            } else if hierarchy.controllers.iter().any(|name| name == "memory") {
+            } else if hierarchy.has_memory_of_version_1() {
                 sampler.memory_1 = Some(hierarchy);
             }
         }

@@ -224,7 +224,7 @@ fn padded(path: &str) -> anyhow::Result<CgroupPath> {
 /// Where the kernel has a thread's cgroup of this hierarchy.
 fn locate(hierarchy: &Hierarchy, config: &mut Config, types: &Btf) -> anyhow::Result<()> {
     config.hierarchy = hierarchy.number;
-    if hierarchy.number == 0 {
+    if hierarchy.is_version_2() {
         config.css_set_cgroup = types.offset("css_set.dfl_cgrp").unwrap_or(MISSING);
         return Ok(());
     }

@@ -33,6 +33,16 @@ pub struct Cgroup {
 }
 
 impl Hierarchy {
+    /// Whether it is that of version 2.
+    pub fn is_version_2(&self) -> bool {
+        self.number == 0
+    }
+
+    /// Whether it is the one of version 1 with the memory controller.
+    pub fn has_memory_of_version_1(&self) -> bool {
+        self.controllers.iter().any(|name| name == "memory")
+    }
+
     /// The controller whose state leads to a thread's cgroup; `None`: version 2, or no controller.
     pub fn controller(&self) -> Option<&str> {
         let mut controllers = self.controllers.iter().map(String::as_str);
@@ -182,7 +192,7 @@ pub fn named(text: &str, hierarchies: &[Hierarchy]) -> anyhow::Result<Cgroup> {
     }
     let exists = hierarchies
         .iter()
-        .filter(|one| one.number == 0 || one.controller().is_some());
+        .filter(|one| one.is_version_2() || one.controller().is_some());
     let exists = exists.map(|one| at(one, text)).find(Cgroup::exists);
     let first = hierarchies.first().map(|one| at(one, text));
     exists.or(first).context("no hierarchy of cgroups is mounted")
