@@ -168,8 +168,8 @@ config! {
         preempt_count_known: u32 = 0;
         /// 1: `iomap_dio.size` excludes the bio that is being queued.
         dio_size_is_before: u32 = 0;
-        /// Explicit padding.
-        pad: u32 = 0;
+        /// 1: what costs too much is left out ([`crate::thinning`]).
+        thins: u32 = 0;
         /// Address of the recorder's pid namespace.
         pid_namespace: u64 = 0;
         /// Address of the kernel's array `__per_cpu_offset`. arm64: unused.

@@ -41,6 +41,7 @@ pub mod space;
 pub mod stack;
 pub mod switch;
 pub mod task;
+pub mod thinning;
 pub mod unwind;
 
 pub use config::Config;
@@ -48,12 +49,12 @@ pub use header::{RecordHeader, RecordKind};
 pub use loss::Loss;
 
 /// Incremented with every change of a record's layout or of the configuration.
-pub const ABI_VERSION: u32 = 17;
+pub const ABI_VERSION: u32 = 18;
 
 /// The symbol of an object with this [`ABI_VERSION`]: an object from another build is rejected.
-pub const ABI_SYMBOL: &str = "NGMI_ABI_17";
+pub const ABI_SYMBOL: &str = "NGMI_ABI_18";
 
 const _: () = assert!(
-    ABI_VERSION == 17,
+    ABI_VERSION == 18,
     "the number in ABI_SYMBOL and in profiler-ebpf/src/maps.rs"
 );

@@ -28,6 +28,12 @@ pub const FLAG_WALK_COMPLETE: u32 = 32;
 pub const FLAG_CHECK: u32 = 64;
 /// The registers' instruction pointer is a return address.
 pub const FLAG_CALLER: u32 = 128;
+/// Only the innermost frame was taken, since the recording cost too much ([`crate::thinning`]).
+pub const FLAG_THINNED: u32 = 256;
+/// Of a sample: these bits are the binary logarithm of the number of samples that it represents.
+pub const REPRESENTS_SHIFT: u32 = 16;
+/// Above [`REPRESENTS_SHIFT`].
+pub const REPRESENTS_MASK: u32 = 7;
 
 /// The user registers from which unwinding starts.
 #[repr(C)]

@@ -29,6 +29,7 @@ use profiler_common::fault::{
     FaultCounts, FaultHead, OUT_BLOCKED, OUT_DISK, OUT_PREEMPTED, Pending, ThreadFaults,
 };
 use profiler_common::scope::ThreadState;
+use profiler_common::thinning::Group;
 use profiler_common::{Loss, RecordKind};
 
 use crate::copy::Captured;
@@ -36,7 +37,7 @@ use crate::emit::{self, At, lose};
 use crate::kernel::Task;
 use crate::maps::config;
 use crate::stack::{self, Place};
-use crate::{arch, cpu, scope};
+use crate::{arch, cpu, scope, thinning};
 
 /// The flags that are sent to user space.
 const TOLD: u32 = !(FAULT_OPEN | FAULT_INSIDE | FAULT_CARRIES);
@@ -171,7 +172,14 @@ unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut Threa
         if wanted {
             mapped::read_mapped(state);
             let to = &raw mut (*faults).stacks;
-            (*faults).want = stack::stacks_to(to, ctx, at, (*state).space, place, stack::Copies::GiveWay);
+            (*faults).want = if sampled::has_stack(faults, at.time) {
+                let want = stack::stacks_to(to, ctx, at, (*state).space, place, stack::Copies::GiveWay);
+                thinning::spend(Group::Fault, at.time);
+                want
+            } else {
+                stack::innermost_to(to, place);
+                0
+            };
             let sent = send_fault(state, at.time) != 0;
             if !sent {
                 lose(Loss::FaultRingFull);

@@ -40,6 +40,7 @@ mod selection;
 mod stack;
 mod switch;
 mod task;
+mod thinning;
 mod wait;
 mod walk;
 

@@ -11,6 +11,7 @@ use profiler_common::piece::Piece;
 use profiler_common::scope::{ThreadState, Wanted};
 use profiler_common::space::CodeRange;
 use profiler_common::switch::Asleep;
+use profiler_common::thinning::{Levels, Spent};
 use profiler_common::unwind::{PageRows, Row};
 
 /// Task events: small, in a separate ring, so that no burst of samples drops a birth.
@@ -94,8 +95,16 @@ pub static PAGES: Array<PageRows> = Array::with_max_entries(1 << 16, BPF_F_MMAPA
 #[map]
 pub static ROWS: Array<Row> = Array::with_max_entries(1 << 20, BPF_F_MMAPABLE);
 
+/// What is left out at present.
+#[map]
+pub static LEVELS: Array<Levels> = Array::with_max_entries(1, 0);
+
+/// What walks have cost.
+#[map]
+pub static SPENT: PerCpuArray<Spent> = PerCpuArray::with_max_entries(1, 0);
+
 /// Its name carries [`profiler_common::ABI_VERSION`].
-#[unsafe(export_name = "NGMI_ABI_17")]
+#[unsafe(export_name = "NGMI_ABI_18")]
 static ABI: u32 = profiler_common::ABI_VERSION;
 
 #[unsafe(no_mangle)]

@@ -3,11 +3,13 @@
 use aya_ebpf::macros::perf_event;
 use aya_ebpf::programs::PerfEventContext;
 use profiler_common::sample::SampleHead;
+use profiler_common::stack::REPRESENTS_SHIFT;
+use profiler_common::thinning::Group;
 use profiler_common::{Loss, RecordKind};
 
 use crate::emit::{self, lose, now};
 use crate::kernel::Task;
-use crate::{cpu, scope, stack};
+use crate::{cpu, scope, stack, thinning};
 
 /// Runs on each CPU at the sampling rate, whatever thread is running.
 #[perf_event]
@@ -16,6 +18,10 @@ pub fn sample(ctx: PerfEventContext) -> u32 {
     let Some(state) = scope::thread(task) else {
         return 0;
     };
+    let level = thinning::level(Group::Sample);
+    if !thinning::is_chosen(level) {
+        return 0;
+    }
     // SAFETY: the current thread's own entry.
     let at = unsafe { scope::at(state, now()) };
     if !scope::is_within(at.time) {
@@ -25,7 +31,8 @@ pub fn sample(ctx: PerfEventContext) -> u32 {
     let (total, reported) = unsafe { (cpu::on_cpu_time(state, at.time), (*state).reported) };
     let place = stack::place(&ctx, task);
     // SAFETY: as above.
-    let captured = stack::stacks(&ctx, at, unsafe { (*state).space }, &place, stack::Copies::Whole);
+    let mut captured = stack::stacks(&ctx, at, unsafe { (*state).space }, &place, stack::Copies::Whole);
+    captured.stacks.flags |= level << REPRESENTS_SHIFT;
     let cpu_time = total.saturating_sub(reported);
     let written = emit::stacked(RecordKind::Sample, at, &captured, |head: *mut SampleHead| {
         // SAFETY: a reserved record's head.
@@ -38,5 +45,6 @@ pub fn sample(ctx: PerfEventContext) -> u32 {
     } else {
         lose(Loss::SampleRingFull);
     }
+    thinning::spend(Group::Sample, at.time);
     0
 }

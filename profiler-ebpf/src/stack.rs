@@ -6,8 +6,8 @@ use profiler_common::Loss;
 use profiler_common::fault::error_code;
 pub use profiler_common::stack::Stacks as Record;
 use profiler_common::stack::{
-    FLAG_CALLER, FLAG_CHECK, FLAG_IN_KERNEL, FLAG_STACK_CUT, FLAG_USER_REGS, FLAG_WALK_COMPLETE, STACK_CLASSES,
-    UserRegs,
+    FLAG_CALLER, FLAG_CHECK, FLAG_IN_KERNEL, FLAG_STACK_CUT, FLAG_THINNED, FLAG_USER_REGS, FLAG_WALK_COMPLETE,
+    STACK_CLASSES, UserRegs,
 };
 use profiler_common::unwind::WalkEnd;
 
@@ -168,6 +168,22 @@ pub unsafe fn stacks_to(
         };
         (*to).flags |= if limit != 0 && size > limit { FLAG_STACK_CUT } else { 0 };
         size.min(limit)
+    }
+}
+
+/// Takes only the innermost frame.
+///
+/// # Safety
+/// `to` must be writable.
+#[inline(always)]
+pub unsafe fn innermost_to(to: *mut Record, place: &Place) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        *to = Record {
+            regs: place.regs,
+            flags: place.flags | FLAG_THINNED,
+            ..Record::default()
+        };
     }
 }
 

@@ -1,7 +1,7 @@
 //! Waits of recorded threads: what is known at the switch-out, which thread wakes, and the record at the switch-in.
 //!
 //! Walking the stacks of a wait costs about a microsecond, as much as a short wait itself. Up to `wait_burst` (of the configuration) of a thread's waits are
-//! walked, and one more every [`REFILL`] ns; the others reuse the stacks of the last wait with the same registers, and the short ones among them
+//! walked, and one more every [`REFILL`] ns (fewer while the recording costs too much); the others reuse the stacks of the last wait with the same registers, and the short ones among them
 //! are aggregated and sent together.
 
 mod asleep;
@@ -20,6 +20,7 @@ use profiler_common::switch::{
     WAIT_IN_CALL, WAIT_IN_FAULT, WAIT_IO, WAIT_LIKE_EARLIER, WAIT_PREEMPTED, WAIT_THROTTLED, WAIT_UNSEEN_START,
     WAIT_WAKER_UNSURE, WAIT_WOKEN, WaitBody,
 };
+use profiler_common::thinning::Group;
 use profiler_common::{Loss, RecordKind};
 
 use crate::copy::Captured;
@@ -28,7 +29,7 @@ use crate::emit::{self, At, lose};
 use crate::kernel::Task;
 use crate::maps::{CONFIG, config, volatile};
 use crate::stack;
-use crate::{fault, names, scope};
+use crate::{fault, names, scope, thinning};
 
 /// Time after which one more wait is walked, in ns.
 const REFILL: u64 = 250_000;
@@ -110,9 +111,11 @@ pub unsafe fn switched_out(ctx: &impl EbpfContext, state: *mut ThreadState, task
 unsafe fn may_look(waits: *mut ThreadWaits, time: u64) -> bool {
     // SAFETY: by this function's own condition.
     unsafe {
-        let more = time.saturating_sub((*waits).refilled) / REFILL;
+        let level = thinning::level(Group::Wait);
+        let more = (time.saturating_sub((*waits).refilled) / REFILL) >> level;
         if more != 0 {
-            (*waits).tokens = (u64::from((*waits).tokens) + more).min(u64::from(config!(wait_burst))) as u32;
+            let most = u64::from(config!(wait_burst) >> level).max(1);
+            (*waits).tokens = (u64::from((*waits).tokens) + more).min(most) as u32;
             (*waits).refilled = time;
         }
         if (*waits).tokens == 0 {
@@ -134,6 +137,7 @@ unsafe fn look(ctx: &impl EbpfContext, state: *mut ThreadState, task: Task, at: 
         let waits = &raw mut (*state).waits;
         let to = &raw mut (*waits).stacks;
         let want = stack::stacks_to(to, ctx, at, (*state).space, place, stack::Copies::GiveWay);
+        thinning::spend(Group::Wait, at.time);
         (*waits).want = want as u32;
         if want != 0 && send_stack_ahead(state, at.time) == 0 {
             lose(Loss::WaitRingFull);

@@ -14,11 +14,13 @@ use profiler_common::fault::{
 };
 use profiler_common::scope::ThreadState;
 use profiler_common::stack::Stacks;
+use profiler_common::thinning::Group;
 use profiler_common::{Loss, RecordKind};
 
 use crate::copy::Captured;
 use crate::emit::{self, At, lose_many};
 use crate::maps::config;
+use crate::thinning;
 
 /// `VM_UFFD_MISSING` and `VM_UFFD_WP` of include/linux/mm.h: a program handles the faults.
 const SUPPLIED: u64 = 0x200 | 0x1000;
@@ -52,6 +54,26 @@ pub unsafe fn is_only_counted(state: *mut ThreadState, at: At) -> bool {
         (*faults).others.time += time;
     }
     true
+}
+
+/// Whether the stack of the innermost fault is walked, which ended at `time`.
+///
+/// # Safety
+/// `faults` must be the current thread's.
+#[inline(always)]
+pub unsafe fn has_stack(faults: *const ThreadFaults, time: u64) -> bool {
+    let level = thinning::level(Group::Fault);
+    // SAFETY: by this function's own condition.
+    unsafe {
+        let fault = &raw const (*faults).inner.body;
+        level == 0
+            || (*fault).flags & (FAULT_CARRIES | FAULT_MAJOR | FAULT_FAILED) != 0
+            || (*fault).flags & FAULT_STARTED == 0
+            || (*fault).waits.disk | (*fault).waits.blocked != 0
+            || time.saturating_sub((*fault).start) >= LONG_FAULT
+            || (*faults).counts.seen < FIRST_FAULTS >> level
+            || thinning::is_chosen(level)
+    }
 }
 
 /// It wrote to a page of anonymous memory that was not there, and did nothing else.
@@ -99,8 +121,9 @@ pub unsafe extern "C" fn renew(state: *mut ThreadState, time: u64) -> u32 {
         let before = (*sampling).shift;
         // The smallest probability 1/2^shift at which the level gives as many as are wanted.
         let mut shift = 0;
+        let wanted = (SAMPLED_A_WINDOW * SAMPLING_MEMORY) >> thinning::level(Group::Fault).min(3);
         for each in 1..=Sampling::MOST {
-            shift += u32::from(level >> each >= SAMPLED_A_WINDOW * SAMPLING_MEMORY);
+            shift += u32::from(level >> each >= wanted);
         }
         // Down only once it would be a quarter: a change costs the stacks of those that were counted.
         if shift + 1 == before {

@@ -10,10 +10,12 @@ use profiler_common::switch::{
     OUTSIDE, WAIT_BY_INTERRUPT, WAIT_LIKE_EARLIER, WAIT_THROTTLED, WAIT_WAKER_UNSURE, Waker,
 };
 
+use profiler_common::thinning::Group;
+
 use crate::emit::{At, now};
 use crate::kernel::{self, Task};
 use crate::maps::config;
-use crate::{scope, stack};
+use crate::{scope, stack, thinning};
 
 /// `sched_waking(struct task_struct *p)`, in the waker's context. Not `sched_wakeup`, which may occur on the woken thread's CPU.
 #[btf_tracepoint(function = "sched_waking")]
@@ -52,6 +54,7 @@ pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
                 None => (0, stack::nowhere()),
             };
             let captured = stack::stacks(&ctx, at, space, &place, stack::Copies::Nothing);
+            thinning::spend(Group::Wait, at.time);
             (waker.user, waker.kernel) = (captured.stacks.user, captured.stacks.kernel);
         }
         (*waits).waker = waker;

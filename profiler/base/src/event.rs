@@ -24,11 +24,11 @@ pub mod write;
 use std::borrow::Cow;
 
 use profiler_common::fault::FaultCounts;
-use profiler_common::stack::UserRegs;
+use profiler_common::stack::{REPRESENTS_MASK, REPRESENTS_SHIFT, UserRegs};
 use serde::{Deserialize, Serialize};
 
 pub use block::{Bio, Device, DeviceName, Request};
-pub use cost::{Cost, ProcessCost, ProgramCost, ProgramCosts, RingCost};
+pub use cost::{Cost, ProcessCost, ProgramCost, ProgramCosts, RingCost, Thinning, ThinningStep};
 pub use fault::{Attempts, Fault, FaultFile, FaultVma, MAX_ORDER, OtherFaults, PagesRead};
 pub use mapping::{MAP_SHARED, Mapping, PROT_EXEC};
 pub use owners::Owners;
@@ -272,6 +272,13 @@ pub struct Stacks<'a> {
     pub regs: UserRegs,
     /// The user stack from `regs.sp` upward; empty if the walk reached the first frame.
     pub copy: Cow<'a, [u8]>,
+}
+
+impl Stacks<'_> {
+    /// Binary logarithm of the number of samples that a sample with these stacks represents.
+    pub fn represents(&self) -> u32 {
+        self.flags >> REPRESENTS_SHIFT & REPRESENTS_MASK
+    }
 }
 
 /// A user stack as walked by the eBPF programs.

@@ -9,6 +9,7 @@ pub mod btf;
 pub mod disks;
 pub mod exact_touch;
 pub mod faults;
+pub mod governor;
 pub(crate) mod hook;
 pub(crate) mod hotplug;
 pub mod load;

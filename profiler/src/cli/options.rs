@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 
 pub use self::quantities::in_seconds;
-use self::quantities::{number, off_cpu, seconds};
+use self::quantities::{max_overhead, number, off_cpu, seconds};
 use super::args;
 use crate::capture::hooks::disks::BlockMode;
 use crate::capture::hooks::faults::{FaultMode, FaultSource, Faults};
@@ -57,6 +57,7 @@ impl TryFrom<args::Record> for RecordOptions {
             stack_copy,
             check_walks: args.check_walks,
             self_account: args.self_account,
+            max_overhead: max_overhead(args.max_overhead.as_deref(), args.faults == args::FaultsArg::Auto)?,
             faults: Faults {
                 mode: args.faults.into(),
                 source: args.fault_source.into(),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::servers::NameServers;
 use crate::capture::hooks::disks::BlockMode;
 use crate::capture::hooks::faults::Faults;
+use crate::capture::hooks::governor::Limit;
 use crate::capture::hooks::waits::OffCpu;
 use crate::capture::proc::selection::Selection;
 
@@ -61,6 +62,8 @@ pub struct RecordOptions {
     pub check_walks: bool,
     /// Measure the time in our eBPF programs all the time.
     pub self_account: bool,
+    /// Leave out what costs more than this.
+    pub max_overhead: Option<Limit>,
     /// Which page faults to record, and by which hooks.
     pub faults: Faults,
     /// Which waits to record.

@@ -204,6 +204,7 @@ pub fn terms(options: &RecordOptions, user: Option<u32>) -> Terms {
         exact_touch: options.exact_touch,
         check_walks: options.check_walks,
         self_account: options.self_account,
+        max_overhead: options.max_overhead,
         exclude_pids: vec![std::process::id()],
     }
 }

@@ -152,6 +152,7 @@ fn asked(scope: Scope, pid: Option<u32>) -> Asked {
         stack_copy: 16384,
         check_walks: false,
         self_account: false,
+        max_overhead: None,
         exact_touch: false,
         faults: Faults::default(),
         off_cpu: OffCpu::default(),

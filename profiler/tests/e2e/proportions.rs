@@ -87,3 +87,27 @@ fn the_sample_rate_is_the_requested_rate() {
         0.01,
     );
 }
+
+#[test]
+fn samples_that_are_left_out_are_represented() {
+    needs_capture!();
+    let outcome = Ngmi::record()
+        .args(["-F", "4000", "--self-account", "--max-overhead", "0.01%", "--json"])
+        .program(Oracle::c("burn"), ["2500"])
+        .run();
+    let json = outcome.stdout.find("\n{").unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&outcome.stdout[json..]).unwrap();
+    // At worst, each of some 160 samples represents 64: five standard deviations.
+    let represented = summary["samples"].as_f64().unwrap();
+    assert_near(
+        "samples in 2.5 s of CPU time at 4,000 Hz",
+        represented,
+        10_000.0,
+        4_000.0,
+    );
+    let profile = outcome.profile();
+    let main = profile.main_of("burn");
+    let taken: f64 = main.samples.iter().map(|sample| sample.weight).sum();
+    assert!(taken < 0.9 * represented, "{taken} of {represented}");
+    assert_near("CPU time in ms", main.cpu_ms(), 2500.0, 125.0);
+}

@@ -2,11 +2,11 @@
 
 use serde::Deserialize;
 
-use crate::harness::Oracle;
-use crate::run::{ndjson, recorder, scratch, tables};
+use crate::harness::{Oracle, skip};
+use crate::run::{is_slow, ndjson, recorder, rows, scratch, tables};
 use crate::tier::{Tier, in_each_tier};
 
-in_each_tier!(writes_of_two_functions);
+in_each_tier!(writes_of_two_functions, all_of_them_above_the_limit_of_cost);
 
 /// What the oracle knows, in pages.
 #[derive(Debug, Deserialize)]
@@ -49,6 +49,45 @@ fn writes_of_two_functions(tier: Tier) {
         let text = ndjson(&file, &[]);
         let rows: Vec<Row> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         expect(tier, &written, &rows);
+    }
+}
+
+/// Above the limit, callers are left out, and nothing else.
+fn all_of_them_above_the_limit_of_cost(tier: Tier) {
+    let folder = scratch();
+    let outcome = recorder(tier, "all")
+        .args(["--json", "--self-account", "--max-overhead", "0.01%"])
+        .program(Oracle::c("faults/represented"), [folder.path()])
+        .run();
+    outcome.expect_code(0);
+    let (written, summary) = outcome.stdout.split_once('\n').unwrap();
+    let written: Written = serde_json::from_str(written).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(summary).unwrap();
+    let thinned = summary["faults"]["stacks"]["thinned"].as_u64().unwrap();
+    for file in ["log", "out.json.gz"].map(|name| outcome.file(name)) {
+        let mut lost = 0;
+        for account in tables(&file).accounts {
+            account.expect_closed();
+            lost += account.lost;
+        }
+        if lost > 0 && is_slow() {
+            skip::skip("the ring was full, and the faults that it lost are counted");
+            return;
+        }
+        let rows = rows(&file, &[]);
+        let of = |name| rows.iter().filter(|row| row.function.as_deref() == Some(name)).count() as u64;
+        assert_eq!(
+            (of("write_often"), of("write_seldom")),
+            (written.many, written.few),
+            "the innermost function is known of each"
+        );
+        let without_callers = rows.iter().filter(|row| row.stack_complete == Some(false)).count() as u64;
+        if tier == Tier::Perf {
+            assert_eq!(thinned, 0, "here it is unknown which faults were short");
+        } else {
+            assert!(thinned > (written.many + written.few) / 4, "{thinned}: {summary}");
+            assert!(without_callers >= thinned, "{without_callers}, {thinned}");
+        }
     }
 }
 

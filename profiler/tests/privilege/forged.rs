@@ -40,6 +40,7 @@ fn terms(scope: Scope) -> Terms {
         block: BlockMode::default(),
         exact_touch: false,
         self_account: false,
+        max_overhead: None,
         exclude_pids: Vec::new(),
     }
 }

@@ -77,6 +77,7 @@ fn capture(scope: Scope) -> (Child, Link) {
         block: BlockMode::Off,
         exact_touch: false,
         self_account: false,
+        max_overhead: None,
         exclude_pids: Vec::new(),
     };
     let (ours, theirs) = joint(SockType::SeqPacket).unwrap();

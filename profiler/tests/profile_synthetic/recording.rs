@@ -2,7 +2,7 @@
 
 use profiler::event::owners::{Container, Pod};
 use profiler::event::usage::{CgroupUsage, MemoryEvents, Pressure, UsageHierarchy, UsageSample};
-use profiler::event::{Cost, HookStatus, ProcessCost, ProgramCost, ProgramCosts, RingCost};
+use profiler::event::{Cost, HookStatus, ProcessCost, ProgramCost, ProgramCosts, RingCost, Thinning, ThinningStep};
 use profiler::fact::{Recording, StackEnds, TruncationReason, Walks};
 
 use super::{CONTAINER, MS, at};
@@ -113,6 +113,15 @@ fn cost() -> Cost {
             peak_bytes: 12_345,
         }),
         log_bytes: Some((1 << 53) + 1),
+        thinning: Some(Thinning {
+            limit: 500,
+            steps: vec![ThinningStep {
+                time: at(5),
+                share: 812,
+                levels: [2, 1, 0],
+            }],
+            more_steps: 1,
+        }),
     }
 }
 

@@ -64,7 +64,15 @@ fn kept(outcome: &Outcome, cost: &Value) {
         .arg(outcome.file("log"))
         .run();
     let again = account(&again);
-    for part in ["capture", "record", "programs", "ring", "log_bytes", "recorded_cpu_ns"] {
+    for part in [
+        "capture",
+        "record",
+        "programs",
+        "ring",
+        "log_bytes",
+        "recorded_cpu_ns",
+        "thinning",
+    ] {
         assert_eq!(cost[part], again[part], "{part}");
     }
 }

@@ -27,5 +27,7 @@ named! {
         NotCaptured => "stack not captured",
         /// The stack could not be read: a page that is not in memory, or a wrong address.
         StackUnreadable => "stack not in memory",
+        /// The recording cost too much: only the innermost frame was taken.
+        Thinned => "not walked (--max-overhead)",
     }
 }

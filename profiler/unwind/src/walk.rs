@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use profiler_common::call::step_by_guess;
 use profiler_common::stack::INTERRUPTED;
-use profiler_common::stack::{FLAG_CALLER, FLAG_CHECK, FLAG_STACK_UNREADABLE, FLAG_USER_REGS};
+use profiler_common::stack::{FLAG_CALLER, FLAG_CHECK, FLAG_STACK_UNREADABLE, FLAG_THINNED, FLAG_USER_REGS};
 use rustc_hash::FxHashMap;
 
 use super::TruncationReason;
@@ -185,6 +185,7 @@ impl<'b> Walker<'b> {
             }
             match self.step(mapped, &mut trail, place, registers, is_call) {
                 WalkStep::Outermost => break Ok(()),
+                _ if stacks.flags & FLAG_THINNED != 0 => break Err(TruncationReason::Thinned),
                 _ if !captured => break Err(TruncationReason::NotCaptured),
                 WalkStep::Stuck(TruncationReason::CopyTooShort) => break Err(TruncationReason::CopyTooShort),
                 WalkStep::Stuck(reason) => break Err(trail.doubt.unwrap_or(reason)),

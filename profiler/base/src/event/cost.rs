@@ -2,8 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::addr::Timestamp;
+
 /// Maximum number of programs in a log: several times the number of our programs.
 pub const MAX_PROGRAMS: usize = 256;
+
+/// Maximum number of steps in a log.
+pub const MAX_STEPS: usize = 256;
 
 /// The cost of the recording. Each process reports its part, so a log may contain two of these.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -26,6 +31,9 @@ pub struct Cost {
     /// Bytes that the privileged helper had written to the log by its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_bytes: Option<u64>,
+    /// What was left out to stay below a limit of cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinning: Option<Thinning>,
 }
 
 /// Resources used by one of our processes; CPU times in ns.
@@ -72,6 +80,29 @@ pub struct RingCost {
     pub peak_bytes: u64,
 }
 
+/// What was left out while the recording cost more than its limit.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Thinning {
+    /// Highest share of the recorded threads' CPU time that the eBPF programs were to take, in hundredths of a percent.
+    pub limit: u32,
+    /// Times ascending.
+    pub steps: Vec<ThinningStep>,
+    /// Number of later steps.
+    #[serde(default)]
+    pub more_steps: u64,
+}
+
+/// A change of what is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ThinningStep {
+    /// When.
+    pub time: Timestamp,
+    /// The share that was measured before it, in hundredths of a percent.
+    pub share: u32,
+    /// The new levels of [`profiler_common::thinning::Levels`]: page faults, waits, samples.
+    pub levels: [u32; profiler_common::thinning::GROUPS],
+}
+
 impl Cost {
     /// Adds the values that `other` has.
     pub fn join(&mut self, other: Self) {
@@ -80,6 +111,7 @@ impl Cost {
         self.programs = other.programs.or_else(|| self.programs.take());
         self.programs_refused = other.programs_refused.or_else(|| self.programs_refused.take());
         self.ring = other.ring.or(self.ring);
+        self.thinning = other.thinning.or_else(|| self.thinning.take());
         self.log_bytes = other.log_bytes.or(self.log_bytes);
     }
 }

@@ -99,14 +99,25 @@ pub struct Drain {
     /// On-CPU time of a sample where it is not measured, in ns.
     nominal_time: Option<u64>,
     frames: records::Frames,
-    samples: u64,
-    faults: u64,
+    /// What was written so far.
+    pub counts: Counts,
     /// Waits whose beginning no switch showed, by thread and time, until their records arrive.
     pub asleep: FxHashMap<(u32, Timestamp), Unseen>,
     /// When the recording ended; the maximum: it continues.
     pub end: Timestamp,
     /// Waits from before the end that threads reported since [`Self::start_noting_reports`]; `None`: the end has not come.
     reported_waits: Option<FxHashSet<(u32, Timestamp)>>,
+}
+
+/// How much was written.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Counts {
+    /// Samples.
+    pub samples: u64,
+    /// The CPU time that they account for, in ns.
+    pub cpu_time: u64,
+    /// Page faults.
+    pub faults: u64,
 }
 
 /// What a cycle found.
@@ -166,8 +177,7 @@ impl Drain {
             later: Vec::new(),
             nominal_time: (!hooks.has_switches).then(|| 1_000_000_000 / u64::from(hz.max(1))),
             frames: records::Frames::default(),
-            samples: 0,
-            faults: 0,
+            counts: Counts::default(),
             asleep: FxHashMap::default(),
             end: Timestamp(u64::MAX),
             reported_waits: None,
@@ -222,16 +232,6 @@ impl Drain {
     /// Frees the ring of samples: the end of the recording needs memory, and no further samples arrive.
     pub fn close_samples(&mut self) {
         self.bulk = None;
-    }
-
-    /// Samples written so far.
-    pub fn samples(&self) -> u64 {
-        self.samples
-    }
-
-    /// Page faults written so far.
-    pub fn faults(&self) -> u64 {
-        self.faults
     }
 
     /// Writes an event, or keeps it until there is a log.

@@ -90,6 +90,17 @@ struct Counted {
     counts: Counts,
 }
 
+/// What the kernel has counted at a moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Counters {
+    /// Number of the stretch in which it counts: only values of the same one can be compared.
+    pub stretch: u64,
+    /// Time in all programs, in ns.
+    pub time: u64,
+    /// Samples, whether or not of a recorded thread: none is taken while a CPU is idle.
+    pub samples: u64,
+}
+
 /// Measures from its creation to [`Meter::cost`].
 pub struct Meter {
     phases: Phases,
@@ -99,6 +110,8 @@ pub struct Meter {
     open: Option<Stretch>,
     closed: Option<Counted>,
     counted: Duration,
+    /// Number of the stretch that is open, or of the last one.
+    number: u64,
     totals: Counts,
     refused: Option<String>,
 }
@@ -115,6 +128,7 @@ impl Meter {
             open: None,
             closed: None,
             counted: Duration::ZERO,
+            number: 0,
             totals: Counts::new(),
             refused: None,
         };
@@ -122,8 +136,9 @@ impl Meter {
         meter
     }
 
-    /// Begins or ends a stretch, if that is due.
-    pub fn turn(&mut self, ebpf: &Ebpf) {
+    /// Begins or ends a stretch, if that is due. True: one begins.
+    pub fn turn(&mut self, ebpf: &Ebpf) -> bool {
+        let before = self.number;
         let now = Instant::now();
         if let Some(open) = &self.open {
             let first = self.closed.is_none() && self.counted.is_zero();
@@ -137,6 +152,25 @@ impl Meter {
             self.settle(now);
             self.open(ebpf, now);
         }
+        self.number != before
+    }
+
+    /// The kernel's counters so far, while it counts.
+    pub fn counters(&self, ebpf: &Ebpf) -> Option<Counters> {
+        self.open.as_ref()?;
+        let mut counters = Counters {
+            stretch: self.number,
+            time: 0,
+            samples: 0,
+        };
+        for (name, program) in ebpf.programs() {
+            let Ok(info) = program.info() else { continue };
+            counters.time = counters.time.saturating_add(ns(info.run_time()));
+            if name == "sample" {
+                counters.samples = info.run_count();
+            }
+        }
+        Some(counters)
     }
 
     /// Marks the end of the recording.
@@ -169,6 +203,7 @@ impl Meter {
     fn open(&mut self, ebpf: &Ebpf, now: Instant) {
         match enable_stats(Stats::RunTime) {
             Ok(counting) => {
+                self.number += 1;
                 self.open = Some(Stretch {
                     _counting: counting,
                     since: now,

@@ -106,6 +106,7 @@ mod tests {
             stack_copy: 65536,
             check_walks: false,
             self_account: false,
+            max_overhead: None,
             faults: Faults::default(),
             off_cpu: OffCpu::default(),
             block: BlockMode::default(),

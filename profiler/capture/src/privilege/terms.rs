@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hooks::disks::BlockMode;
 use crate::hooks::faults::Faults;
+use crate::hooks::governor::Limit;
 use crate::hooks::waits::OffCpu;
 use crate::proc::selection::Selection;
 
@@ -54,6 +55,8 @@ pub struct Terms {
     pub exact_touch: bool,
     /// Measure the time in our programs all the time, instead of a part of it.
     pub self_account: bool,
+    /// Leave out what costs more than this; `None`: record everything.
+    pub max_overhead: Option<Limit>,
     /// Thread groups that are never recorded: the recorder.
     pub exclude_pids: Vec<u32>,
 }

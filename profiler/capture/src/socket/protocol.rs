@@ -139,6 +139,7 @@ mod tests {
             block: crate::hooks::disks::BlockMode::default(),
             exact_touch: false,
             self_account: false,
+            max_overhead: None,
             exclude_pids: Vec::new(),
         }
     }

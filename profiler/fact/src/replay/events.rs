@@ -384,7 +384,7 @@ impl<'b, 's> Replay<'b, 's> {
             stack,
             cpu_time: Duration::from_nanos(sample.cpu_time),
             in_kernel: sample.stacks.flags & FLAG_IN_KERNEL != 0,
-            weight: 1,
+            weight: 1 << sample.stacks.represents(),
         };
         self.show_tasks();
         self.sink.sample(&self.tables, &fact);

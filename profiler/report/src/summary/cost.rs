@@ -2,11 +2,12 @@
 
 use std::cmp::Reverse;
 
+use profiler_common::thinning::{Group, MOST};
 use serde::{Deserialize, Serialize};
 
 use super::WIDTH;
-use crate::text::{bytes, columns, duration, percent};
-use base::event::{Cost, ProcessCost};
+use crate::text::{bytes, columns, count, duration, percent};
+use base::event::{Cost, ProcessCost, Thinning};
 use fact::Recording;
 
 /// Cost of a recording.
@@ -24,6 +25,23 @@ pub struct CostSummary {
     pub recorded_cpu_ns: u64,
     /// CPU time for creating the profile, in ns; set by its writer.
     pub conversion_ns: Option<u64>,
+}
+
+/// What was left out to stay below the limit: `stacks` of page faults, and the highest level of the others. `None`: nothing.
+pub(crate) fn thinning_text(thinning: &Thinning, stacks: u64) -> Option<String> {
+    let most = |group: Group| {
+        let levels = thinning.steps.iter().map(|step| step.levels[group as usize]);
+        levels
+            .max()
+            .filter(|level| *level > 0)
+            .map(|level| 1_u64 << level.min(MOST))
+    };
+    let faults = (stacks > 0).then(|| format!("no callers of {} page faults", count(stacks)));
+    let waits = most(Group::Wait).map(|times| format!("1/{times} of frequent waits walked"));
+    let samples = most(Group::Sample).map(|times| format!("1/{times} of samples"));
+    let parts: Vec<String> = faults.into_iter().chain(waits).chain(samples).collect();
+    let limit = f64::from(thinning.limit) / 100.0;
+    (!parts.is_empty()).then(|| format!("{} (--max-overhead {limit}%)", parts.join(", ")))
 }
 
 impl CostSummary {

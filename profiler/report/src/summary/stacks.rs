@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{WIDTH, list};
 use crate::text::{columns, counted, fit_middle};
-use fact::{StackEnds, Walks};
+use fact::{StackEnds, TruncationReason, Walks};
 
 /// Maximum number of module and reason pairs for incomplete stacks.
 const WORST: usize = 5;
@@ -17,6 +17,8 @@ const WORST: usize = 5;
 pub struct StackSummary {
     /// Number of user stacks.
     pub total: u64,
+    /// Stacks of which only the innermost frame was taken, since the recording cost too much; not in [`Self::total`].
+    pub thinned: u64,
     /// User stacks that reach the thread's first frame.
     pub complete: u64,
     /// Most frequent places where stacks were cut.
@@ -28,16 +30,19 @@ pub struct StackSummary {
 impl StackSummary {
     /// Summarizes the stack ends and walks of a recording.
     pub fn new(ends: &[StackEnds], walks: &Walks) -> Self {
-        let sum = |complete: bool| {
-            let matching = ends.iter().filter(|ends| !complete || ends.reason.is_none());
+        let is_thinned = |ends: &&StackEnds| ends.reason == Some(TruncationReason::Thinned);
+        let sum = |matches: &dyn Fn(&&StackEnds) -> bool| {
+            let matching = ends.iter().filter(matches);
             matching.fold(0u64, |sum, ends| sum.saturating_add(ends.samples))
         };
-        let mut worst: Vec<StackEnds> = ends.iter().filter(|ends| ends.reason.is_some()).cloned().collect();
+        let cut = ends.iter().filter(|ends| ends.reason.is_some() && !is_thinned(ends));
+        let mut worst: Vec<StackEnds> = cut.cloned().collect();
         worst.sort_by_key(|ends| Reverse(ends.samples));
         worst.truncate(WORST);
         Self {
-            total: sum(false),
-            complete: sum(true),
+            total: sum(&|ends| !is_thinned(ends)),
+            thinned: sum(&is_thinned),
+            complete: sum(&|ends| ends.reason.is_none()),
             worst,
             walks: walks.clone(),
         }
@@ -50,6 +55,7 @@ impl StackSummary {
             complete,
             worst,
             walks,
+            thinned: _,
         } = self;
         if *total == 0 {
             return vec!["stacks:  no user stacks".into()];

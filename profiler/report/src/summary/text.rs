@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
+use super::cost::thinning_text;
 use super::{Asleep, FaultSummary, MainThread, PathSummary, Summary, nameless};
 use crate::findings::Finding;
 use crate::text::{WIDTH, bytes, columns, count, duration, estimate, fit, fit_middle, percent};
@@ -147,6 +148,7 @@ impl Summary {
             let all = same.saturating_add(different);
             lines.push(format!("walks:   {} of {} match framehop", count(same), count(all)));
         }
+        lines.extend(self.left_out_line());
         lines.extend(self.thinning_line());
         lines.extend(self.output_line());
         lines
@@ -160,6 +162,13 @@ impl Summary {
             Some(cost) if self.losses.is_empty() => cost.line(&format!("{line}; cost ")),
             _ => line,
         }
+    }
+
+    /// What was left out so that the recording stays below its limit of cost.
+    fn left_out_line(&self) -> Option<String> {
+        let thinning = self.cost.as_ref()?.cost.thinning.as_ref()?;
+        let stacks = self.faults.as_ref().map_or(0, |faults| faults.stacks.thinned);
+        thinning_text(thinning, stacks).map(|text| format!("limited: {text}"))
     }
 
     fn thinning_line(&self) -> Option<String> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use crate::capture::hooks::governor::Limit;
 use crate::capture::hooks::waits::OffCpu;
 
 /// Parses `all`, `off`, or the shortest wait that is recorded individually, as in `1ms` or
@@ -30,6 +31,23 @@ pub(super) fn off_cpu(text: &str) -> Result<OffCpu> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // its range is checked above
     let ns = ns as u32;
     Ok(OffCpu::AtLeast(ns))
+}
+
+/// The limit of `--max-overhead`; `adapts`: whether there is one by default.
+pub(super) fn max_overhead(text: Option<&str>, adapts: bool) -> Result<Option<Limit>> {
+    let Some(text) = text else {
+        return Ok(adapts.then(Limit::default));
+    };
+    if text == "off" {
+        return Ok(None);
+    }
+    let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();
+    let Some(percent) = number.filter(|percent| (0.01..=100.0).contains(percent)) else {
+        bail!("--max-overhead {text}: expected a share from 0.01% to 100%, such as 5%, or `off`");
+    };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // its range is checked above
+    let hundredths = (percent * 100.0).round() as u32;
+    Ok(Some(Limit(hundredths)))
 }
 
 /// Splits a number from its unit.

@@ -66,13 +66,14 @@ impl Drain {
         match event {
             Event::Sample(sample) => {
                 if let Some(time) = self.nominal_time {
-                    sample.cpu_time = time;
+                    sample.cpu_time = time << sample.stacks.represents();
                 }
-                self.samples += 1;
+                self.counts.samples += 1;
+                self.counts.cpu_time = self.counts.cpu_time.saturating_add(sample.cpu_time);
                 Some(sample.at)
             }
             Event::Fault(fault) => {
-                self.faults += 1 + u64::from(fault.others.count);
+                self.counts.faults += 1 + u64::from(fault.others.count);
                 if let Some(file) = fault.vma.as_mut().and_then(|vma| vma.file.as_mut()) {
                     file.file = self.spaces.generations.of_record(file.file);
                 }

@@ -16,7 +16,7 @@ const MAX_NAMES: usize = 1 << 30;
 const CHAIN_ROOM: usize = 32;
 
 /// In the order of their numbers; append new ones.
-const REASONS: [TruncationReason; 10] = [
+const REASONS: [TruncationReason; 11] = [
     TruncationReason::CopyTooShort,
     TruncationReason::NoMapping,
     TruncationReason::NoUnwindInfo,
@@ -27,6 +27,7 @@ const REASONS: [TruncationReason; 10] = [
     TruncationReason::NotCaptured,
     TruncationReason::StackUnreadable,
     TruncationReason::UnsupportedProcessor,
+    TruncationReason::Thinned,
 ];
 
 /// Code named by a perf map, and code numbered in a jitdump.

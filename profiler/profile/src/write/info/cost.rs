@@ -8,6 +8,8 @@ use fact::Recording;
 
 /// Maximum number of programs listed: those that took the most time.
 const PROGRAMS: usize = 8;
+/// Maximum number of steps of thinning listed.
+const STEPS: usize = 12;
 
 /// The entries of the section; empty if the cost is unknown.
 pub fn entries(recording: &Recording) -> Vec<Value> {
@@ -29,6 +31,19 @@ pub fn entries(recording: &Recording) -> Vec<Value> {
     }
     if let Some(bytes) = cost.log_bytes {
         entries.push(entry("Event log", "bytes", bytes));
+    }
+    if let Some(thinning) = &cost.thinning {
+        entries.push(entry("Limit", "percentage", f64::from(thinning.limit) / 10_000.0));
+        let zero = recording.start;
+        for step in thinning.steps.iter().take(STEPS) {
+            let [faults, waits, samples] = step.levels.map(|level| 1_u64 << level.min(63));
+            let label = format!("Left out from {:.3} s on", step.time.since(zero).as_secs_f64());
+            let share = f64::from(step.share) / 100.0;
+            let text = format!(
+                "walked: 1/{faults} of short faults, 1/{waits} of frequent waits; taken: 1/{samples} of samples (at {share:.1} %)"
+            );
+            entries.push(entry(&label, "string", text));
+        }
     }
     entries
 }
