@@ -172,7 +172,7 @@ unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut Threa
         if wanted {
             mapped::read_mapped(state);
             let to = &raw mut (*faults).stacks;
-            (*faults).want = if sampled::has_stack(faults, at.time) {
+            (*faults).want = if sampled::has_stack(faults, at) {
                 let want = stack::stacks_to(to, ctx, at, (*state).space, place, stack::Copies::GiveWay);
                 thinning::spend(Group::Fault, at.time);
                 want

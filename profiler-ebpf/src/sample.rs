@@ -7,7 +7,7 @@ use profiler_common::stack::REPRESENTS_SHIFT;
 use profiler_common::thinning::Group;
 use profiler_common::{Loss, RecordKind};
 
-use crate::emit::{self, lose, now};
+use crate::emit::{self, lose_many, now};
 use crate::kernel::Task;
 use crate::{cpu, scope, stack, thinning};
 
@@ -43,7 +43,7 @@ pub fn sample(ctx: PerfEventContext) -> u32 {
         // between its two stores.
         unsafe { (*state).reported = total.max(reported) };
     } else {
-        lose(Loss::SampleRingFull);
+        lose_many(Loss::SampleRingFull, 1 << level);
     }
     thinning::spend(Group::Sample, at.time);
     0

@@ -3,6 +3,7 @@
 use aya_ebpf::helpers::bpf_get_prandom_u32;
 use profiler_common::thinning::{Group, MOST};
 
+use crate::cpu;
 use crate::emit::now;
 use crate::maps::{LEVELS, SPENT, config, volatile};
 
@@ -26,7 +27,7 @@ pub fn is_chosen(level: u32) -> bool {
     level == 0 || unsafe { bpf_get_prandom_u32() } >> (32 - (level & 31)) == 0
 }
 
-/// Adds the time since `since`.
+/// Adds the time since `since` for which the current thread had this CPU: some programs may be preempted.
 #[inline(always)]
 pub fn spend(group: Group, since: u64) {
     if config!(thins) == 0 {
@@ -37,7 +38,7 @@ pub fn spend(group: Group, since: u64) {
         // sample's part.
         unsafe {
             let spent = &raw mut (*spent).0[group as usize];
-            *spent += now().saturating_sub(since);
+            *spent += now().saturating_sub(since.max(cpu::switched_in()));
         }
     }
 }

@@ -146,7 +146,16 @@ struct Seen {
 fn record(program: &Path, library: &Path) -> Option<Seen> {
     let log = library.with_extension("log");
     let output = ngmi("record")
-        .args(["--save-only", "--block", "off", "--off-cpu", "off", "-o"])
+        .args([
+            "--save-only",
+            "--block",
+            "off",
+            "--off-cpu",
+            "off",
+            "--max-overhead",
+            "off",
+            "-o",
+        ])
         .arg(library.with_extension("json.gz"))
         .arg("--keep-events")
         .arg(&log)

@@ -56,13 +56,15 @@ pub unsafe fn is_only_counted(state: *mut ThreadState, at: At) -> bool {
     true
 }
 
-/// Whether the stack of the innermost fault is walked, which ended at `time`.
+/// Whether the stack of the innermost fault is walked, which ended at `at`.
 ///
 /// # Safety
 /// `faults` must be the current thread's.
 #[inline(always)]
-pub unsafe fn has_stack(faults: *const ThreadFaults, time: u64) -> bool {
+pub unsafe fn has_stack(faults: *const ThreadFaults, at: At) -> bool {
     let level = thinning::level(Group::Fault);
+    // A program may start thousands of threads, but what a process begins with is always worth a stack.
+    let first = if at.pid == at.tid { FIRST_FAULTS } else { FIRST_FAULTS >> level };
     // SAFETY: by this function's own condition.
     unsafe {
         let fault = &raw const (*faults).inner.body;
@@ -70,8 +72,8 @@ pub unsafe fn has_stack(faults: *const ThreadFaults, time: u64) -> bool {
             || (*fault).flags & (FAULT_CARRIES | FAULT_MAJOR | FAULT_FAILED) != 0
             || (*fault).flags & FAULT_STARTED == 0
             || (*fault).waits.disk | (*fault).waits.blocked != 0
-            || time.saturating_sub((*fault).start) >= LONG_FAULT
-            || (*faults).counts.seen < FIRST_FAULTS >> level
+            || at.time.saturating_sub((*fault).start) >= LONG_FAULT
+            || (*faults).counts.seen < first
             || thinning::is_chosen(level)
     }
 }

@@ -25,6 +25,7 @@ use std::borrow::Cow;
 
 use profiler_common::fault::FaultCounts;
 use profiler_common::stack::{REPRESENTS_MASK, REPRESENTS_SHIFT, UserRegs};
+use profiler_common::thinning::MOST;
 use serde::{Deserialize, Serialize};
 
 pub use block::{Bio, Device, DeviceName, Request};
@@ -277,7 +278,7 @@ pub struct Stacks<'a> {
 impl Stacks<'_> {
     /// Binary logarithm of the number of samples that a sample with these stacks represents.
     pub fn represents(&self) -> u32 {
-        self.flags >> REPRESENTS_SHIFT & REPRESENTS_MASK
+        (self.flags >> REPRESENTS_SHIFT & REPRESENTS_MASK).min(MOST)
     }
 }
 

@@ -176,8 +176,12 @@ impl Session {
     /// more or less.
     fn govern(&mut self) {
         if let Some(governor) = &mut self.governor {
-            let counters = self.meter.counters(&self.hooks.ebpf);
-            governor.turn(counters, self.drain.counts.cpu_time, procfs::now());
+            governor.turn(
+                &self.meter,
+                &self.hooks.ebpf,
+                self.drain.counts.of_recorded,
+                procfs::now(),
+            );
         }
     }
 
@@ -194,7 +198,7 @@ impl Session {
 
     fn progress(&mut self) -> Progress {
         Progress {
-            samples: self.drain.counts.samples,
+            samples: self.drain.counts.of_recorded.samples,
             faults: self.drain.counts.faults,
             lost: self.drain.losses.total(),
             log_bytes: self.drain.log().map_or(0, |log| log.bytes()),

@@ -4,7 +4,7 @@ mod cost;
 mod faults;
 mod nameless;
 mod path;
-mod stacks;
+pub(crate) mod stacks;
 mod text;
 mod waits;
 

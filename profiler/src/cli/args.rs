@@ -230,10 +230,10 @@ pub struct Record {
     /// recording; each program run then takes about 55 ns longer
     #[arg(long, help_heading = RECORDED)]
     pub self_account: bool,
-    /// Keep the time in ngmi's own eBPF programs below this share of the recorded CPU time: while it is
-    /// higher, leave out callers of short page faults, then of frequent waits, then samples;
-    /// `off` to leave out nothing [default: 5% with `--faults auto`, otherwise off]
-    #[arg(long, value_name = "SHARE", help_heading = RECORDED)]
+    /// Limit the CPU time of ngmi's eBPF programs to this share of the recorded CPU time: above it,
+    /// omit callers of short page faults, then reuse stacks of frequent waits, then take fewer
+    /// samples; `off` for no limit [default: 5% with `--faults auto` and without `--runs`]
+    #[arg(long, value_name = "PERCENT", help_heading = RECORDED)]
     pub max_overhead: Option<String>,
     /// Copy each stack even if it was walked, and compare both results
     #[arg(long, hide = true)]

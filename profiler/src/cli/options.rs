@@ -57,7 +57,10 @@ impl TryFrom<args::Record> for RecordOptions {
             stack_copy,
             check_walks: args.check_walks,
             self_account: args.self_account,
-            max_overhead: max_overhead(args.max_overhead.as_deref(), args.faults == args::FaultsArg::Auto)?,
+            max_overhead: max_overhead(
+                args.max_overhead.as_deref(),
+                args.faults == args::FaultsArg::Auto && args.run.is_none(),
+            )?,
             faults: Faults {
                 mode: args.faults.into(),
                 source: args.fault_source.into(),

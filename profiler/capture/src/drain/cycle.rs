@@ -27,6 +27,7 @@ use crate::files::open::ReportedFiles;
 use crate::files::perf_maps::PerfMaps;
 use crate::hooks::attach::Hooks;
 use crate::hooks::disks::{Disks, Flags};
+use crate::hooks::governor;
 use crate::hooks::load::Sizes;
 use crate::hooks::losses::Losses;
 use crate::hooks::missed::Missed;
@@ -112,10 +113,8 @@ pub struct Drain {
 /// How much was written.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
-    /// Samples.
-    pub samples: u64,
-    /// The CPU time that they account for, in ns.
-    pub cpu_time: u64,
+    /// Of the recorded threads.
+    pub of_recorded: governor::Counts,
     /// Page faults.
     pub faults: u64,
 }
@@ -386,7 +385,11 @@ impl Drain {
                     self.owners.executed(exec.at.pid, exec.at.time);
                 }
                 Event::TaskRename { at, .. } if at.pid == at.tid => changes.push((at.time, Change::Renamed(at.pid))),
-                Event::TaskExit(exit) => self.recorded.ended(exit.at.time, exit.at.pid, exit.at.tid),
+                Event::TaskExit(exit) => {
+                    self.recorded.ended(exit.at.time, exit.at.pid, exit.at.tid);
+                    let cpu_time = &mut self.counts.of_recorded.cpu_time;
+                    *cpu_time = cpu_time.saturating_add(exit.cpu_time);
+                }
                 _ => {}
             }
             self.write(&event);

@@ -90,17 +90,6 @@ struct Counted {
     counts: Counts,
 }
 
-/// What the kernel has counted at a moment.
-#[derive(Debug, Clone, Copy)]
-pub struct Counters {
-    /// Number of the stretch in which it counts: only values of the same one can be compared.
-    pub stretch: u64,
-    /// Time in all programs, in ns.
-    pub time: u64,
-    /// Samples, whether or not of a recorded thread: none is taken while a CPU is idle.
-    pub samples: u64,
-}
-
 /// Measures from its creation to [`Meter::cost`].
 pub struct Meter {
     phases: Phases,
@@ -114,6 +103,11 @@ pub struct Meter {
     number: u64,
     totals: Counts,
     refused: Option<String>,
+}
+
+/// Whether the kernel counts the time in programs for us.
+pub fn is_possible() -> bool {
+    enable_stats(Stats::RunTime).is_ok()
 }
 
 impl Meter {
@@ -155,22 +149,18 @@ impl Meter {
         self.number != before
     }
 
-    /// The kernel's counters so far, while it counts.
-    pub fn counters(&self, ebpf: &Ebpf) -> Option<Counters> {
-        self.open.as_ref()?;
-        let mut counters = Counters {
-            stretch: self.number,
-            time: 0,
-            samples: 0,
-        };
+    /// The number of the stretch in which the kernel counts; `None`: it does not count now.
+    pub fn stretch(&self) -> Option<u64> {
+        self.open.as_ref().map(|_| self.number)
+    }
+
+    /// Passes on each program's name, number of runs and time in ns, since it was loaded, as far as the kernel counted.
+    pub fn each_program(&self, ebpf: &Ebpf, mut found: impl FnMut(&str, u64, u64)) {
         for (name, program) in ebpf.programs() {
-            let Ok(info) = program.info() else { continue };
-            counters.time = counters.time.saturating_add(ns(info.run_time()));
-            if name == "sample" {
-                counters.samples = info.run_count();
+            if let Ok(info) = program.info() {
+                found(name, info.run_count(), ns(info.run_time()));
             }
         }
-        Some(counters)
     }
 
     /// Marks the end of the recording.

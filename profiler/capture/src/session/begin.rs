@@ -23,10 +23,10 @@ use crate::hooks::bounds::Bounds;
 use crate::hooks::btf::{self, Btf};
 use crate::hooks::disks::{Disks, Flags};
 use crate::hooks::exact_touch::{self, ExactTouch};
-use crate::hooks::governor::Governor;
+use crate::hooks::governor::{Governor, Limit};
 use crate::hooks::hotplug::Cpus;
 use crate::hooks::load::{self, Sizes};
-use crate::hooks::meter::Meter;
+use crate::hooks::meter::{self, Meter};
 use crate::hooks::{faults, pid_namespace, sleepers, waits};
 use crate::judged::Judged;
 use crate::privilege::terms::{Scope, Terms};
@@ -72,6 +72,8 @@ pub(crate) fn begin(
     let selection = selected.as_ref().map(|selected| selected.tables()).unwrap_or_default();
     let walker = load::walker_refused(&types);
     config.walk = u32::from(walker.is_none());
+    let limit = limit(&terms, channel)?;
+    config.thins = u32::from(limit.is_some());
     follow(&mut config, &terms, &excluded);
     faults::configure(&mut config, terms.faults.mode, &types);
     waits::configure(&mut config, terms.off_cpu, &types);
@@ -107,7 +109,7 @@ pub(crate) fn begin(
     require_any(&mut drain, &mut hooks)?;
     judged.confirm(&terms, &mut drain)?;
     drain.owners.allow_names(&terms);
-    let governor = Governor::new(&mut hooks.ebpf, terms.max_overhead, terms.sample_hz)?;
+    let governor = limit.map(|limit| Governor::new(&mut hooks.ebpf, limit)).transpose()?;
     let meter = Meter::begin(&hooks.ebpf, terms.self_account);
     attach::start(&hooks)?;
     let mut bounds = Bounds::new(&mut hooks.ebpf)?;
@@ -148,12 +150,26 @@ pub(crate) fn begin(
     })
 }
 
+/// The limit of cost, where it can be kept.
+fn limit(terms: &Terms, channel: &mut Channel) -> anyhow::Result<Option<Limit>> {
+    let Some(limit) = terms.max_overhead else {
+        return Ok(None);
+    };
+    if meter::is_possible() {
+        return Ok(Some(limit));
+    }
+    if limit.is_asked {
+        let why = "--max-overhead has no effect: the time in eBPF programs is measured with CAP_SYS_ADMIN only";
+        channel.warn(Some(why.to_owned()))?;
+    }
+    Ok(None)
+}
+
 /// Sets what the terms alone decide.
 fn follow(config: &mut Config, terms: &Terms, excluded: &[u32]) {
     config.whole_system = u32::from(terms.scope.is_of_machine());
     config.stack_copy = terms.stack_copy;
     config.check_walks = u32::from(terms.check_walks);
-    config.thins = u32::from(terms.max_overhead.is_some());
     for (place, pid) in config.exclude_pid.iter_mut().zip(excluded) {
         *place = *pid;
     }

@@ -376,7 +376,8 @@ impl<'b, 's> Replay<'b, 's> {
         let thread = self.tasks.thread_at(&sample.at);
         let stack = self.stack_of(&sample.at, thread, &sample.stacks, EventKind::Sample);
         let recording = &mut self.tables.recording;
-        recording.samples_seen += 1;
+        let weight = 1 << sample.stacks.represents();
+        recording.samples_seen = recording.samples_seen.saturating_add(u64::from(weight));
         recording.cpu_time_seen = recording.cpu_time_seen.saturating_add(sample.cpu_time);
         let fact = SampleFact {
             time: sample.at.time,
@@ -384,7 +385,7 @@ impl<'b, 's> Replay<'b, 's> {
             stack,
             cpu_time: Duration::from_nanos(sample.cpu_time),
             in_kernel: sample.stacks.flags & FLAG_IN_KERNEL != 0,
-            weight: 1 << sample.stacks.represents(),
+            weight,
         };
         self.show_tasks();
         self.sink.sample(&self.tables, &fact);

@@ -190,7 +190,7 @@ fn by_class(recording: &Recording) -> Vec<(&'static str, u64, u64)> {
 
 fn completeness(recording: &Recording, collected: &Collected) -> Vec<Value> {
     let mut entries = vec![
-        entry("Samples taken", "integer", recording.samples_seen),
+        entry("Samples", "integer", recording.samples_seen),
         entry("CPU time of all threads", "duration", ms(recording.cpu_time_seen)),
     ];
     if recording.sample_thinning > 1 {
@@ -237,7 +237,10 @@ fn completeness(recording: &Recording, collected: &Collected) -> Vec<Value> {
 
 /// The share of complete stacks; `None`: there are none.
 fn complete_stacks(ends: &[StackEnds]) -> Option<Value> {
-    let all = samples(ends.iter());
+    let walked = ends
+        .iter()
+        .filter(|ends| ends.reason != Some(fact::TruncationReason::Thinned));
+    let all = samples(walked);
     let complete = samples(ends.iter().filter(|ends| ends.reason.is_none()));
     let share = complete as f64 / all as f64;
     (all > 0).then(|| entry("Complete user stacks", "percentage", share))

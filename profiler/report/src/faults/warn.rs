@@ -1,6 +1,7 @@
 //! Warnings about what limits the accuracy of the tables, each with its remedy.
 
 use super::report::FaultReport;
+use crate::summary::stacks::thinned;
 use crate::text::{count, fit};
 use fact::account::FaultTier;
 use fact::short_path;
@@ -47,6 +48,14 @@ pub fn warnings(report: &FaultReport) -> Vec<String> {
             "{} of these faults were counted, not recorded: first writes to anonymous memory. {exact} from those that \
              were recorded (`--faults all` records each)",
             count(totals.represented)
+        ));
+    }
+    let thinned = thinned(&report.recording.fault_stack_ends);
+    if thinned > 0 {
+        warnings.push(format!(
+            "the callers of some page faults were left out ({}): phases, `--under` and sums with callees are too low, and a \
+             function without a name may have rows of its own; record with `--max-overhead off`",
+            count(thinned)
         ));
     }
     let off = &report.read_around_off.rows;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::gather::Facts;
 use super::{By, Metric};
+use crate::summary;
 use crate::text::count;
 use fact::account::{FaultTier, check, misses_faults};
 use fact::{Recording, Tables, WaitReason};
@@ -49,6 +50,7 @@ pub fn unknown(tables: &Tables, facts: &Facts, is_part: bool) -> BTreeMap<(By, M
         reasons.add([By::Phase], &all, why);
         return reasons.0;
     }
+    callers(&tables.recording, &mut reasons);
     faults(tables, facts, is_part, &mut reasons);
     waits(tables, facts, &all_waits, is_part, &mut reasons);
     requests(&tables.recording, &mut reasons);
@@ -74,6 +76,20 @@ fn not_watched(recording: &Recording, noun: &str, flag: &str) -> Option<String> 
         Some((hook, why)) => format!("the kernel refused {hook} ({why}); run `ngmi doctor` for the remedy"),
         None => format!("not recorded; record without `{flag} off`"),
     })
+}
+
+/// Faults without callers: their phase is unknown, and may be their function.
+fn callers(recording: &Recording, reasons: &mut Reasons) {
+    let thinned = summary::stacks::thinned(&recording.fault_stack_ends);
+    if thinned > 0 {
+        let why = format!(
+            "the callers of some page faults were left out ({}); record with `--max-overhead off`",
+            count(thinned)
+        );
+        let all: Vec<Metric> = Metric::all().collect();
+        reasons.add([By::Phase], &all, &why);
+        reasons.add([By::Function], &OF_FAULTS, &why);
+    }
 }
 
 fn faults(tables: &Tables, facts: &Facts, is_part: bool, reasons: &mut Reasons) {

@@ -2,12 +2,13 @@
 
 use std::cmp::Reverse;
 
-use profiler_common::thinning::{Group, MOST};
+use profiler_common::thinning::GROUPS;
 use serde::{Deserialize, Serialize};
 
 use super::WIDTH;
 use crate::text::{bytes, columns, count, duration, percent};
-use base::event::{Cost, ProcessCost, Thinning};
+use base::addr::{Timestamp, ns};
+use base::event::{Cost, ProcessCost, Thinning, ThinningStep};
 use fact::Recording;
 
 /// Cost of a recording.
@@ -25,23 +26,80 @@ pub struct CostSummary {
     pub recorded_cpu_ns: u64,
     /// CPU time for creating the profile, in ns; set by its writer.
     pub conversion_ns: Option<u64>,
+    /// What was left out to keep a limit; `None`: there was none.
+    pub limited: Option<Limited>,
 }
 
-/// What was left out to stay below the limit: `stacks` of page faults, and the highest level of the others. `None`: nothing.
-pub(crate) fn thinning_text(thinning: &Thinning, stacks: u64) -> Option<String> {
-    let most = |group: Group| {
-        let levels = thinning.steps.iter().map(|step| step.levels[group as usize]);
-        levels
-            .max()
-            .filter(|level| *level > 0)
-            .map(|level| 1_u64 << level.min(MOST))
-    };
-    let faults = (stacks > 0).then(|| format!("no callers of {} page faults", count(stacks)));
-    let waits = most(Group::Wait).map(|times| format!("1/{times} of frequent waits walked"));
-    let samples = most(Group::Sample).map(|times| format!("1/{times} of samples"));
-    let parts: Vec<String> = faults.into_iter().chain(waits).chain(samples).collect();
-    let limit = f64::from(thinning.limit) / 100.0;
-    (!parts.is_empty()).then(|| format!("{} (--max-overhead {limit}%)", parts.join(", ")))
+/// What was left out while the recording cost more than its limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limited {
+    /// The limit: a share of the recorded threads' CPU time, in hundredths of a percent.
+    pub max_overhead_hundredths: u32,
+    /// The highest level of each kind.
+    pub highest: LeftOut,
+    /// The last changes, by time.
+    pub steps: Vec<LimitedStep>,
+    /// Number of changes before these.
+    pub earlier_steps: u64,
+}
+
+/// A change of what is left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitedStep {
+    /// Since the recording's start, in ns.
+    pub time_ns: u64,
+    /// The share that was measured before it, in hundredths of a percent.
+    pub share_hundredths: u32,
+    /// What is left out from then on.
+    #[serde(flatten)]
+    pub left_out: LeftOut,
+}
+
+/// How much is left out: of so many, one is not; 1: nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Callers of short page faults.
+    pub faults: u64,
+    /// Walks of frequent waits.
+    pub waits: u64,
+    /// Samples.
+    pub samples: u64,
+}
+
+impl LeftOut {
+    fn new([faults, waits, samples]: [u64; GROUPS]) -> Self {
+        Self { faults, waits, samples }
+    }
+}
+
+impl Limited {
+    fn new(thinning: &Thinning, zero: Timestamp) -> Self {
+        let highest = ThinningStep {
+            levels: thinning.highest,
+            ..ThinningStep::default()
+        };
+        let step = |step: &ThinningStep| LimitedStep {
+            time_ns: ns(step.time.since(zero)),
+            share_hundredths: step.share,
+            left_out: LeftOut::new(step.divisors()),
+        };
+        Self {
+            max_overhead_hundredths: thinning.limit,
+            highest: LeftOut::new(highest.divisors()),
+            steps: thinning.steps.iter().map(step).collect(),
+            earlier_steps: thinning.earlier_steps,
+        }
+    }
+
+    /// The line of the summary, where `stacks` page faults have no callers. `None`: nothing was left out.
+    pub(super) fn line(&self, stacks: u64) -> Option<String> {
+        let faults = (stacks > 0).then(|| format!("no callers of {} faults", count(stacks)));
+        let waits = (self.highest.waits > 1).then(|| "fewer walks of waits".to_owned());
+        let samples = (self.highest.samples > 1).then(|| format!("down to 1/{} of samples", self.highest.samples));
+        let parts: Vec<String> = faults.into_iter().chain(waits).chain(samples).collect();
+        let limit = f64::from(self.max_overhead_hundredths) / 100.0;
+        (!parts.is_empty()).then(|| format!("limited: --max-overhead {limit}%: {}", parts.join(", ")))
+    }
 }
 
 impl CostSummary {
@@ -51,8 +109,10 @@ impl CostSummary {
         if let Some(costs) = &mut cost.programs {
             costs.programs.sort_by_key(|program| Reverse(program.time_ns));
         }
+        let limited = cost.thinning.take();
         let programs = cost.programs.as_ref();
         Some(Self {
+            limited: limited.map(|thinning| Limited::new(&thinning, recording.start)),
             programs_ns: programs.map(base::event::ProgramCosts::total_ns),
             programs_exact: programs.is_some_and(base::event::ProgramCosts::is_exact),
             recorded_cpu_ns: recording.cpu_time_seen,
@@ -82,5 +142,32 @@ impl CostSummary {
             let longer = format!("{line}{separator}{part}");
             if columns(&longer) <= WIDTH { longer } else { line }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_out_is_named() {
+        let of = |highest| {
+            let thinning = Thinning {
+                limit: 250,
+                highest,
+                ..Thinning::default()
+            };
+            Limited::new(&thinning, Timestamp(0))
+        };
+        assert_eq!(of([0, 0, 0]).line(0), None);
+        assert_eq!(
+            of([1, 0, 0]).line(1234).unwrap(),
+            "limited: --max-overhead 2.5%: no callers of 1,234 faults"
+        );
+        let line = of([6, 2, 1]).line(1_234).unwrap();
+        assert_eq!(
+            line,
+            "limited: --max-overhead 2.5%: no callers of 1,234 faults, fewer walks of waits, down to 1/2 of samples"
+        );
     }
 }

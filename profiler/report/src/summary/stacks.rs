@@ -27,22 +27,32 @@ pub struct StackSummary {
     pub walks: Walks,
 }
 
+/// The number of stacks of which only the innermost frame was taken.
+pub(crate) fn thinned(ends: &[StackEnds]) -> u64 {
+    let thinned = ends
+        .iter()
+        .filter(|ends| ends.reason == Some(TruncationReason::Thinned));
+    thinned.fold(0, |sum: u64, ends| sum.saturating_add(ends.samples))
+}
+
 impl StackSummary {
     /// Summarizes the stack ends and walks of a recording.
     pub fn new(ends: &[StackEnds], walks: &Walks) -> Self {
-        let is_thinned = |ends: &&StackEnds| ends.reason == Some(TruncationReason::Thinned);
-        let sum = |matches: &dyn Fn(&&StackEnds) -> bool| {
-            let matching = ends.iter().filter(matches);
+        let thinned = thinned(ends);
+        let sum = |complete: bool| {
+            let matching = ends.iter().filter(|ends| !complete || ends.reason.is_none());
             matching.fold(0u64, |sum, ends| sum.saturating_add(ends.samples))
         };
-        let cut = ends.iter().filter(|ends| ends.reason.is_some() && !is_thinned(ends));
+        let cut = ends
+            .iter()
+            .filter(|ends| !matches!(ends.reason, None | Some(TruncationReason::Thinned)));
         let mut worst: Vec<StackEnds> = cut.cloned().collect();
         worst.sort_by_key(|ends| Reverse(ends.samples));
         worst.truncate(WORST);
         Self {
-            total: sum(&|ends| !is_thinned(ends)),
-            thinned: sum(&is_thinned),
-            complete: sum(&|ends| ends.reason.is_none()),
+            total: sum(false).saturating_sub(thinned),
+            thinned,
+            complete: sum(true),
             worst,
             walks: walks.clone(),
         }

@@ -2,7 +2,6 @@
 
 use std::fmt::{self, Write as _};
 
-use super::cost::thinning_text;
 use super::{Asleep, FaultSummary, MainThread, PathSummary, Summary, nameless};
 use crate::findings::Finding;
 use crate::text::{WIDTH, bytes, columns, count, duration, estimate, fit, fit_middle, percent};
@@ -166,9 +165,8 @@ impl Summary {
 
     /// What was left out so that the recording stays below its limit of cost.
     fn left_out_line(&self) -> Option<String> {
-        let thinning = self.cost.as_ref()?.cost.thinning.as_ref()?;
         let stacks = self.faults.as_ref().map_or(0, |faults| faults.stacks.thinned);
-        thinning_text(thinning, stacks).map(|text| format!("limited: {text}"))
+        self.cost.as_ref()?.limited.as_ref()?.line(stacks)
     }
 
     fn thinning_line(&self) -> Option<String> {

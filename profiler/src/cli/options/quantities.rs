@@ -47,7 +47,10 @@ pub(super) fn max_overhead(text: Option<&str>, adapts: bool) -> Result<Option<Li
     };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // its range is checked above
     let hundredths = (percent * 100.0).round() as u32;
-    Ok(Some(Limit(hundredths)))
+    Ok(Some(Limit {
+        share: hundredths,
+        is_asked: true,
+    }))
 }
 
 /// Splits a number from its unit.
@@ -113,6 +116,20 @@ mod tests {
         ] {
             assert_eq!(off_cpu(text).unwrap(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_limit_of_cost_is_a_share() {
+        let limit = |text| max_overhead(Some(text), true).unwrap();
+        for (text, hundredths) in [("5%", 500), ("5", 500), ("0.01 %", 1), ("2.5%", 250), ("100%", 10_000)] {
+            assert_eq!(limit(text).map(|limit| limit.share), Some(hundredths), "{text}");
+        }
+        assert_eq!(limit("off"), None);
+        for text in ["", "%", "0", "-1%", "101%", "five", "NaN%", "inf", "5%%"] {
+            assert!(max_overhead(Some(text), true).is_err(), "{text}");
+        }
+        assert_eq!(max_overhead(None, true).unwrap(), Some(Limit::default()));
+        assert_eq!(max_overhead(None, false).unwrap(), None);
     }
 
     #[test]

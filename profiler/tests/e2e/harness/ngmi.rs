@@ -80,9 +80,14 @@ impl Ngmi {
         }
     }
 
-    /// `ngmi record --save-only -o out.json.gz`, at the default rate.
+    /// `ngmi record --save-only -o out.json.gz`, at the default rate, whatever it costs.
     pub fn record() -> Self {
-        Self::subcommand("record").args(["--save-only", "-o", "out.json.gz"])
+        Self::limited("off")
+    }
+
+    /// Like [`Self::record`], but keeps this limit of cost.
+    pub fn limited(max_overhead: &str) -> Self {
+        Self::subcommand("record").args(["--save-only", "-o", "out.json.gz", "--max-overhead", max_overhead])
     }
 
     /// Like [`Self::record`], in a shell that sets limits first (`ulimit -n 100`).
@@ -91,14 +96,14 @@ impl Ngmi {
         shell
             .args(["-c", &format!("{limits}; exec \"$0\" \"$@\"")])
             .arg(binary());
-        Self::started_by(shell, "record").args(["--save-only", "-o", "out.json.gz"])
+        Self::started_by(shell, "record").args(["--save-only", "-o", "out.json.gz", "--max-overhead", "off"])
     }
 
     /// Like [`Self::record`], as root under sudo started by this user. [`Self::env`] sets that user's variables, not root's.
     pub fn record_as_sudo(user: u32) -> Self {
         let mut sudo = Command::new(Oracle::c("assudo").path);
         sudo.arg(user.to_string()).arg(binary());
-        Self::started_by(sudo, "record").args(["--save-only", "-o", "out.json.gz"])
+        Self::started_by(sudo, "record").args(["--save-only", "-o", "out.json.gz", "--max-overhead", "off"])
     }
 
     /// Adds arguments for `ngmi`.

@@ -68,8 +68,9 @@ impl Drain {
                 if let Some(time) = self.nominal_time {
                     sample.cpu_time = time << sample.stacks.represents();
                 }
-                self.counts.samples += 1;
-                self.counts.cpu_time = self.counts.cpu_time.saturating_add(sample.cpu_time);
+                let counts = &mut self.counts.of_recorded;
+                counts.samples += 1;
+                counts.cpu_time = counts.cpu_time.saturating_add(sample.cpu_time);
                 Some(sample.at)
             }
             Event::Fault(fault) => {
@@ -85,6 +86,7 @@ impl Drain {
                 None
             }
             Event::Wait(wait) => {
+                self.counts.of_recorded.waits += u64::from(wait.count);
                 self.note(wait.at.tid, wait.out);
                 if wait.flags & WAIT_UNSEEN_START != 0
                     && let Some(unseen) = self.asleep.remove(&(wait.at.tid, wait.out))

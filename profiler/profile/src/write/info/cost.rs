@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::{entry, ms};
-use base::event::{ProcessCost, ProgramCosts};
+use base::addr::Timestamp;
+use base::event::{ProcessCost, ProgramCosts, Thinning};
 use fact::Recording;
 
 /// Maximum number of programs listed: those that took the most time.
@@ -33,19 +34,43 @@ pub fn entries(recording: &Recording) -> Vec<Value> {
         entries.push(entry("Event log", "bytes", bytes));
     }
     if let Some(thinning) = &cost.thinning {
-        entries.push(entry("Limit", "percentage", f64::from(thinning.limit) / 10_000.0));
-        let zero = recording.start;
-        for step in thinning.steps.iter().take(STEPS) {
-            let [faults, waits, samples] = step.levels.map(|level| 1_u64 << level.min(63));
-            let label = format!("Left out from {:.3} s on", step.time.since(zero).as_secs_f64());
-            let share = f64::from(step.share) / 100.0;
-            let text = format!(
-                "walked: 1/{faults} of short faults, 1/{waits} of frequent waits; taken: 1/{samples} of samples (at {share:.1} %)"
-            );
-            entries.push(entry(&label, "string", text));
-        }
+        steps_of(thinning, recording.start, &mut entries);
     }
     entries
+}
+
+fn steps_of(thinning: &Thinning, zero: Timestamp, entries: &mut Vec<Value>) {
+    entries.push(entry(
+        "Limit in the kernel",
+        "percentage",
+        f64::from(thinning.limit) / 10_000.0,
+    ));
+    let more = thinning.steps.len().saturating_sub(STEPS);
+    let earlier = thinning.earlier_steps.saturating_add(more as u64);
+    if earlier > 0 {
+        entries.push(entry("Earlier changes of what was left out", "integer", earlier));
+    }
+    for step in thinning.steps.iter().skip(more) {
+        let label = format!("Left out from {:.3} s on", step.time.since(zero).as_secs_f64());
+        let [faults, waits, samples] = step.divisors();
+        let mut parts = Vec::new();
+        if faults > 1 {
+            parts.push(format!("callers of all but 1/{faults} of short faults"));
+        }
+        if waits > 1 {
+            parts.push(format!("walks of frequent waits (level 1/{waits})"));
+        }
+        if samples > 1 {
+            parts.push(format!("all but 1/{samples} of samples"));
+        }
+        let what = if parts.is_empty() {
+            "nothing".to_owned()
+        } else {
+            parts.join(", ")
+        };
+        let share = f64::from(step.share) / 100.0;
+        entries.push(entry(&label, "string", format!("{what}; before: {share:.1} %")));
+    }
 }
 
 fn programs_of(costs: &ProgramCosts, cpu_time: u64, entries: &mut Vec<Value>) {
