@@ -55,7 +55,7 @@ pub struct LimitedStep {
     pub left_out: LeftOut,
 }
 
-/// How much is left out: of so many, one is not; 1: nothing.
+/// How much is left out: one in N is not; 1: nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// Callers of short page faults.
