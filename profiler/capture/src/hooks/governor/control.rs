@@ -8,6 +8,8 @@ use super::Limit;
 const WHOLE: u64 = 10_000;
 /// A group is thinned only if its stacks cost more than this fraction of the limit.
 const MATTERS: u64 = 3;
+/// Where the rest alone is above the limit, only if they cost more than this fraction of the rest.
+const BESIDE: u64 = 4;
 /// A step is taken back if the share would then stay below this many tenths of the limit.
 const WELL_BELOW: u64 = 8;
 /// Measured CPU time for which that has to be so.
@@ -141,9 +143,7 @@ impl Control {
 
     fn thin(&mut self, measured: &Measured) {
         self.low = 0;
-        // If what is left is above the limit, thinning loses data and does not keep it.
-        let rest = measured.rest();
-        let Some(group) = self.first(measured).filter(|_| rest <= self.limit) else {
+        let Some(group) = self.first(measured) else {
             return;
         };
         if self.since_back < self.patience.saturating_mul(4) {
@@ -159,13 +159,15 @@ impl Control {
 
     /// The first group, in the order of what it explains, least first, that can be thinned and costs enough for that.
     fn first(&self, measured: &Measured) -> Option<Group> {
+        let rest = measured.rest();
         let matters = |group: &Group| {
-            let index = *group as usize;
-            self.levels.0[index] < MOST
-                && self.in_vain[index] == 0
-                && measured.share_of_group(*group) * MATTERS > self.limit
+            let share = measured.share_of_group(*group);
+            // If the rest is above the limit, thinning loses data and does not keep it: only what is large beside the
+            // rest is worth that.
+            share * MATTERS > self.limit && (rest <= self.limit || share * BESIDE > rest)
         };
-        Group::ALL.into_iter().find(matters)
+        let can = |group: &Group| self.levels.0[*group as usize] < MOST && self.in_vain[*group as usize] == 0;
+        Group::ALL.into_iter().filter(can).find(matters)
     }
 
     /// Takes back a level that has become affordable: of what explains most first.
@@ -252,7 +254,7 @@ mod tests {
     fn what_thinning_cannot_change_is_left_alone() {
         let mut control = control();
         assert_eq!(steps(&mut control, 5, [1, 1, 1], 4), 0, "each costs too little");
-        assert_eq!(steps(&mut control, 5, [3, 3, 3], 6), 0, "the rest is above the limit");
+        assert_eq!(steps(&mut control, 5, [2, 2, 2], 10), 0, "the rest is above the limit");
         let walks = [8, 0, 0];
         assert_eq!(
             control
@@ -266,6 +268,14 @@ mod tests {
             "it cost no less"
         );
         assert_eq!(control.step(&measured(Levels::default(), walks, 0)), None);
+    }
+
+    #[test]
+    fn a_storm_is_thinned_even_if_the_limit_cannot_be_kept() {
+        let mut control = control();
+        steps(&mut control, 20, [30, 0, 0], 20);
+        // 30 beside 20, then 7.5, then less than 2, which is no longer worth it.
+        assert_eq!(control.levels.0, [4, 0, 0]);
     }
 
     #[test]
@@ -316,7 +326,7 @@ mod tests {
             let mut control = Control::new(Limit { share: limit, is_asked: true });
             steps(&mut control, 40, walks, rest);
             let now = measured(control.levels, walks, rest);
-            let can = control.first(&now).is_some() && now.rest() <= control.limit;
+            let can = control.first(&now).is_some();
             prop_assert!(now.share() <= control.limit || !can, "{:?} {:?}", control, now);
             prop_assert!(control.levels.0.iter().all(|level| *level <= MOST));
         }
