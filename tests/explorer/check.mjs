@@ -13,6 +13,7 @@ import { parseDocument } from "../../web/page/document.js";
 import { factsOf, stackOf } from "../../web/page/detail.js";
 import { Browser } from "./browser.mjs";
 import { EVIL, generate } from "./generate.mjs";
+import { loadedPath, paths } from "./pathpage.mjs";
 import { serve } from "./serve.mjs";
 
 const [ngmi, recorded] = process.argv.slice(2);
@@ -261,6 +262,7 @@ async function loaded(browser) {
       const { totals } = JSON.parse(execFileSync(ngmi, ["faults", profile, "--json"], { maxBuffer: 1 << 30, stdio: ["ignore", "pipe", "ignore"] }));
       const all = await page.value("explorer.files.find(({ file }) => file === -1)");
       assert.deepEqual([all.faults, all.time], [totals.faults, totals.time_ns]);
+      await loadedPath(page, ngmi, profile);
       quiet(page);
       await page.close();
     } finally {
@@ -369,6 +371,7 @@ try {
   await looks(browser, pageWith(generate(60_000, { evil: false }).bytes, "looks.html"), "synthetic");
   if (process.env.NGMI_SHOTS) await looks(browser, pathToFileURL(join(work, "real.html")).href, "real");
   await loaded(browser);
+  await paths(browser, { check, quiet, shots, root, policy });
   await states(browser);
   await large(browser);
 } catch (error) {

@@ -3,14 +3,16 @@ import { createServer } from "node:http";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
-const KINDS = { html: "text/html; charset=utf-8", css: "text/css; charset=utf-8", js: "text/javascript; charset=utf-8", bin: "application/octet-stream" };
+const KINDS = { html: "text/html; charset=utf-8", css: "text/css; charset=utf-8", js: "text/javascript; charset=utf-8", bin: "application/octet-stream", json: "application/json" };
 
-/** Serves on a free port of loopback: { url, close }. */
-export async function serve(folder, policy, document) {
+/** Serves on a free port of loopback: { url, close }. `path` answers queries for critical paths. */
+export async function serve(folder, policy, document, path = () => JSON.stringify({ why_empty: "none" })) {
   const server = createServer((request, response) => {
-    const name = new URL(request.url, "http://127.0.0.1").pathname.replace(/^\/token\/faults\//, "") || "index.html";
+    const { pathname, searchParams } = new URL(request.url, "http://127.0.0.1");
+    const name = pathname.replace(/^\/token\/faults\//, "") || "index.html";
     try {
-      const body = name === "data.bin" ? document() : readFileSync(join(folder, name.replace(/[^a-z.-]/g, "")));
+      const made = { "data.bin": document, "path.json": () => path(searchParams) }[name];
+      const body = made ? made() : readFileSync(join(folder, name.replace(/[^a-z.-]/g, "")));
       response.writeHead(200, { "content-type": KINDS[name.split(".").pop()], "content-security-policy": policy, "cache-control": "no-store" });
       response.end(body);
     } catch {

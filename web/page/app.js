@@ -1,12 +1,10 @@
-// The state of the page. Only this module changes it; views are redrawn at most once per frame.
+// The state of the view of page faults. Only this module changes it; charts are redrawn at most once per frame.
 
 import { ALL, FileIndex, KINDS, NO_FILE, Selection, filesByTime, gather, kindsOf, longestSelected, nextSelected, placesBetween, tally, weightsOf } from "./model.js";
 import { GROUPINGS, groupKeys } from "./groups.js";
 import { countFates, fatesOf, usedOf } from "./pages.js";
 import { FlameTree } from "./flame.js";
-import { logarithms } from "./plot.js";
-import { Theme } from "./theme.js";
-import { Tooltip } from "./surface.js";
+import { heldIn, logarithms } from "./plot.js";
 import { Summary } from "./summary.js";
 import { baseName } from "./format.js";
 import { Scatter } from "./scatter.js";
@@ -15,8 +13,7 @@ import { HeatMap } from "./heatmap.js";
 import { FlameGraph } from "./flamegraph.js";
 import { GroupTable } from "./table.js";
 import { Chooser } from "./chooser.js";
-import { Detail, describeFault } from "./detail.js";
-import { fillHelp, listenToKeys } from "./keys.js";
+import { describeFault, faultDetail } from "./detail.js";
 
 /** Milliseconds of a frame after which deferrable work is postponed: half of a frame at 30 frames per second. */
 const BUDGET = 16;
@@ -25,8 +22,11 @@ const MOVING = 100_000;
 const byId = (id) => document.getElementById(id);
 
 export class App {
-  constructor(recording) {
+  constructor(recording, shell) {
     this.recording = recording;
+    this.shell = shell;
+    this.theme = shell.theme;
+    this.tooltip = shell.tooltip;
     this.kinds = kindsOf(recording);
     this.weights = weightsOf(recording);
     this.logs = logarithms(recording.columns.fault_duration);
@@ -48,16 +48,13 @@ export class App {
     this.pending = 0;
     this.queue = [];
     this.hot = [];
-    this.theme = new Theme(() => this.schedule());
     this.summary = new Summary(this);
-    this.tooltip = new Tooltip(byId("tooltip"));
     this.scatter = new Scatter(this, byId("scatter"));
     this.timeline = new Timeline(this, byId("timeline"));
     this.heatMap = new HeatMap(this, byId("pages"));
     this.flameGraph = new FlameGraph(this, byId("flame"));
     this.table = new GroupTable(this, byId("groups"));
     this.chooser = new Chooser(this, byId("chooser"));
-    this.detail = new Detail(this, byId("detail"));
     this.connect();
     const first = this.files.find(({ file, faults }) => file >= 0 && faults > 0) ?? this.files[this.files.length - 1];
     this.chooser.draw();
@@ -65,12 +62,7 @@ export class App {
   }
 
   connect() {
-    listenToKeys(this);
-    fillHelp(this, byId("help"));
     const on = (id, action) => byId(id).addEventListener("click", action);
-    on("help-button", () => this.toggleHelp());
-    on("help-close", () => byId("help").close());
-    on("theme-button", () => this.theme.next());
     on("zoom-brush", () => this.zoomToBrush());
     on("zoom-out", () => this.resetView());
     on("slowest", () => this.pinLongest());
@@ -80,7 +72,8 @@ export class App {
 
   /** Schedules a redraw of everything: the charts in the next frame, the other parts in turn as time permits. */
   schedule() {
-    if (!this.selection) return;
+    // While another view is shown, the charts have no size.
+    if (!this.selection || this.shell.name !== "faults") return;
     this.isStale = true;
     for (const part of ["pages", "groups", "flame", "hot"]) if (!this.queue.includes(part)) this.queue.push(part);
     this.pending ||= requestAnimationFrame(() => this.frame());
@@ -109,10 +102,10 @@ export class App {
     this.summary.draw();
     if (hasOffsets) this.scatter.draw();
     this.timeline.draw();
-    this.detail.draw();
+    const fault = this.pinned < 0 ? null : this.selection.list[this.pinned];
+    this.shell.detail.show(fault === null ? null : `fault ${fault}`, () => faultDetail(this.recording, fault));
     byId("zoom-brush").disabled = !this.selection.filters.time && !this.selection.filters.pages;
     byId("zoom-out").disabled = !this.isZoomed;
-    byId("theme-button").textContent = `Theme: ${this.theme.words}`;
     byId("weight").textContent = this.byTime ? "by time" : "by number of faults";
   }
 
@@ -291,8 +284,7 @@ export class App {
   }
 
   escape() {
-    if (byId("help").open) byId("help").close();
-    else if (this.pinned >= 0) this.pin(-1);
+    if (this.pinned >= 0) this.pin(-1);
     else if (this.selection.isNarrowed) this.clear();
     else this.resetView();
   }
@@ -303,18 +295,6 @@ export class App {
     this.focus = 0;
     this.schedule();
   }
-
-  toggleHelp() {
-    const help = byId("help");
-    if (help.open) help.close();
-    else help.showModal();
-  }
-}
-
-function heldIn([from, to], [low, high], least) {
-  const span = Math.min(high - low, Math.max(least, to - from));
-  const start = Math.min(Math.max(low, from), high - span);
-  return [start, start + span];
 }
 
 /** Indices of the disk reads of a file, or of all. */

@@ -1,4 +1,4 @@
-// Details of a fault: its attributes, the parts of its latency, and its whole stack.
+// Details of a fault: its attributes, the parts of its latency, and its whole stack; and the panel that shows those of a fault or a piece of a path.
 
 import { FLAG, NONE } from "./document.js";
 import { KINDS } from "./model.js";
@@ -9,9 +9,14 @@ import { element } from "./surface.js";
 
 /** The frames of a fault, innermost first: [{ name, module, source, kind }]. */
 export function stackOf(recording, fault) {
+  return framesOf(recording, recording.columns.fault_stack[fault]);
+}
+
+/** The frames from a node of the stacks on, innermost first. */
+export function framesOf(recording, innermost) {
   const { columns: c, strings } = recording;
   const frames = [];
-  for (let node = c.fault_stack[fault]; node !== NONE; node = c.node_parent[node]) {
+  for (let node = innermost; node !== NONE; node = c.node_parent[node]) {
     const id = c.node_function[node];
     const file = c.node_source[node];
     frames.push({
@@ -109,54 +114,55 @@ export function describeFault(recording, kinds, fault) {
   return lines;
 }
 
+/** What the panel shows of a fault. */
+export function faultDetail(recording, fault) {
+  const whole = recording.columns.fault_duration[fault];
+  const rows = partsOf(recording, fault).map(({ name, time }) => {
+    const row = element("div", "part", element("span", "", name), element("span", "", `${formatTime(time)}, ${formatShare(time / whole)}`));
+    row.style.setProperty("--share", String(Math.min(1, time / whole)));
+    return row;
+  });
+  const reads = requestsOf(recording, fault).map((request) => {
+    const [first, ...rest] = describeRequest(recording, request);
+    return element("p", "request", element("b", "", first), element("br"), rest.join(" · "));
+  });
+  return {
+    title: functionName(recording, recording.columns.fault_function[fault]),
+    facts: factsOf(recording, fault),
+    parts: [...rows, ...reads],
+    frames: stackOf(recording, fault),
+    missing: "no stack was recorded for this fault",
+  };
+}
+
 /** The side panel with details. */
 export class Detail {
-  constructor(app, root) {
-    this.app = app;
+  constructor(root, { close, step }) {
     this.root = root;
     this.title = root.querySelector("h2");
     this.facts = root.querySelector("dl");
     this.parts = root.querySelector(".parts");
     this.stack = root.querySelector("ol");
-    root.querySelector(".close").addEventListener("click", () => app.pin(-1));
-    root.querySelector(".previous").addEventListener("click", () => app.step(-1));
-    root.querySelector(".next").addEventListener("click", () => app.step(1));
+    this.key = null;
+    root.querySelector(".close").addEventListener("click", close);
+    root.querySelector(".previous").addEventListener("click", () => step(-1));
+    root.querySelector(".next").addEventListener("click", () => step(1));
   }
 
-  draw() {
-    const { app } = this;
-    this.root.hidden = app.pinned < 0;
-    if (this.root.hidden) {
-      this.fault = null;
-      return;
-    }
-    const fault = app.selection.list[app.pinned];
-    if (this.fault === fault) return;
-    this.fault = fault;
-    const { recording } = app;
-    this.title.textContent = functionName(recording, recording.columns.fault_function[fault]);
-    this.facts.replaceChildren(...factsOf(recording, fault).flatMap(([name, text]) => [element("dt", "", name), element("dd", "", text)]));
-    this.drawParts(fault);
-    const frames = stackOf(recording, fault);
+  /** Shows what `content()` returns, unless the panel already shows what `key` identifies; null closes it. */
+  show(key, content) {
+    this.root.hidden = key === null;
+    if (this.key === key) return;
+    this.key = key;
+    if (key === null) return;
+    const { title, facts, parts, frames, missing } = content();
+    this.title.textContent = title;
+    this.facts.replaceChildren(...facts.flatMap(([name, text]) => [element("dt", "", name), element("dd", "", text)]));
+    this.parts.replaceChildren(...parts);
+    this.parts.hidden = parts.length === 0;
     this.stack.replaceChildren(...frames.map((frame) => this.frame(frame)));
-    if (frames.length === 0) this.stack.append(element("li", "missing", "no stack was recorded for this fault"));
+    if (frames.length === 0) this.stack.append(element("li", "missing", missing));
     this.root.scrollTop = 0;
-  }
-
-  drawParts(fault) {
-    const { recording } = this.app;
-    const whole = recording.columns.fault_duration[fault];
-    const rows = partsOf(recording, fault).map(({ name, time }) => {
-      const row = element("div", "part", element("span", "", name), element("span", "", `${formatTime(time)}, ${formatShare(time / whole)}`));
-      row.style.setProperty("--share", String(Math.min(1, time / whole)));
-      return row;
-    });
-    const reads = requestsOf(recording, fault).map((request) => {
-      const [first, ...rest] = describeRequest(recording, request);
-      return element("p", "request", element("b", "", first), element("br"), rest.join(" · "));
-    });
-    this.parts.replaceChildren(...rows, ...reads);
-    this.parts.hidden = rows.length + reads.length === 0;
   }
 
   frame({ name, module, source, kind }) {

@@ -1,4 +1,4 @@
-// Loads the document, from an element of the single file or from a file next to the page.
+// Loads the document, from an element of the single file or from a file next to the page, and critical paths from the server.
 
 /** The document's uncompressed bytes as an ArrayBuffer. */
 export async function loadDocument() {
@@ -19,13 +19,30 @@ function decodeBase64(element) {
 }
 
 async function fetchBytes() {
-  const response = await fetch("data.bin", { cache: "no-store" });
+  const response = await fetchWhole("data.bin");
+  return new Uint8Array(await response.arrayBuffer());
+}
+
+/** The critical path of a thread, by its number, in a time span in ns; null for the main thread, and for all of its time. */
+export async function fetchPath(thread, span) {
+  const query = new URLSearchParams();
+  if (thread !== null) query.set("thread", String(thread));
+  if (span) {
+    query.set("from", String(Math.max(0, Math.floor(span[0]))));
+    query.set("to", String(Math.max(0, Math.ceil(span[1]))));
+  }
+  const response = await fetchWhole(`path.json?${query}`);
+  return response.json();
+}
+
+async function fetchWhole(address) {
+  const response = await fetch(address, { cache: "no-store" });
   if (!response.ok) {
     // The server's message is shown as text.
     const why = response.status === 500 ? (await response.text()).trim().slice(0, 500) : `the server responded with status ${response.status}`;
     throw new Error(`${why}; run \`ngmi load\` again and open the link that it prints`);
   }
-  return new Uint8Array(await response.arrayBuffer());
+  return response;
 }
 
 async function inflate(bytes) {

@@ -3,6 +3,7 @@
 import { loadDocument } from "./load.js";
 import { parseDocument } from "./document.js";
 import { counted, formatCount, formatTime } from "./format.js";
+import { Shell } from "./shell.js";
 import { App } from "./app.js";
 
 /** Sentences about data of the recording that the page does not show. */
@@ -31,6 +32,8 @@ function describeRecording({ about }) {
 async function start() {
   const root = document.documentElement;
   const status = document.getElementById("status");
+  // For tests, and for use in the console.
+  globalThis.shell = new Shell();
   try {
     const recording = parseDocument(await loadDocument());
     document.getElementById("command").textContent = recording.about.command || "running processes";
@@ -43,8 +46,9 @@ async function start() {
       return;
     }
     root.dataset.state = "ready";
-    // For tests, and for use in the console.
-    globalThis.explorer = new App(recording);
+    globalThis.explorer = new App(recording, shell);
+    shell.faults = explorer;
+    shell.show();
   } catch (error) {
     status.textContent = `Cannot show the page: ${error.message}`;
     root.dataset.state = "failed";

@@ -116,6 +116,13 @@ export function logarithms(times) {
   return logs;
 }
 
+/** Moves and limits a range to [low, high], with a least size. */
+export function heldIn([from, to], [low, high], least) {
+  const span = Math.min(high - low, Math.max(least, to - from));
+  const start = Math.min(Math.max(low, from), high - span);
+  return [start, start + span];
+}
+
 /** A chart over the view's time range; `area` is its position in pixels. */
 export class TimeChart {
   constructor(app) {

@@ -1,5 +1,5 @@
 // Light and dark themes: colours of the charts; the page's own colours are in page.css. Kinds and fates differ in lightness and hue, and
-// faults that waited are diamonds: nothing depends on distinguishing red from green.
+// faults that waited are diamonds: nothing depends on distinguishing red from green. Groups of reasons have the hues of the profile's categories.
 
 const LIGHT = {
   kinds: ["#8d95a1", "#2f77b4", "#dc9a2a", "#b8280f"],
@@ -11,6 +11,7 @@ const LIGHT = {
   paper: "#ffffff",
   accent: "#0f766e",
   read: "#6d4bb8",
+  reasons: ["#e0ac00", "#c0399f", "#c62f1d", "#f2918a", "#8f5b2e", "#3fa3d8", "#7048b8", "#6fbb4f", "#b9c0ca", "#5c6673"],
   dim: "#aeb6c1",
   flame: ["#cfe5e2", "#e3e6ea", "#f0e2d2"],
   flameInk: "#1c2430",
@@ -26,6 +27,7 @@ const DARK = {
   paper: "#16191f",
   accent: "#4fd1c0",
   read: "#a48bf0",
+  reasons: ["#f0c53a", "#e26bc6", "#f0523c", "#f7a59e", "#b98350", "#62bdec", "#a284ec", "#8ed66c", "#5d6675", "#98a2b0"],
   dim: "#4d5563",
   flame: ["#23504b", "#343a45", "#4b3d2c"],
   flameInk: "#e6e9ee",

@@ -58,7 +58,9 @@ pub(crate) async fn answer(
         }
         (_, "/profile.json") if is_read => shared.profile.answer(),
         (&Method::POST, path) => symbol_api::answer(shared, path, (&head.headers, body)).await,
-        (_, path) if is_read && admitted.asker == Asker::Direct => explorer_route::answer(shared, path).await,
+        (_, path) if is_read && admitted.asker == Asker::Direct => {
+            explorer_route::answer(shared, path, head.uri.query().unwrap_or_default()).await
+        }
         _ => not_found(),
     };
     if admitted.asker == Asker::Profiler {

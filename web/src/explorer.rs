@@ -24,6 +24,9 @@ pub struct Asset {
 /// Path of the served page's document, next to `index.html`.
 pub const DATA: &str = "data.bin";
 
+/// Path of the critical paths that the served page requests, with the query of [`PathQuery`](crate::PathQuery).
+pub const PATH: &str = "path.json";
+
 /// Content security policy of the served page: nothing inline, nothing from other origins.
 pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; \
                           form-action 'none'; frame-ancestors 'none'";
@@ -60,7 +63,16 @@ const ASSETS: &[Asset] = assets! {
     "table.js": SCRIPT,
     "chooser.js": SCRIPT,
     "detail.js": SCRIPT,
+    "reasons.js": SCRIPT,
+    "path.js": SCRIPT,
+    "lanes.js": SCRIPT,
+    "piece.js": SCRIPT,
+    "pathchart.js": SCRIPT,
+    "pathtable.js": SCRIPT,
+    "threadchooser.js": SCRIPT,
+    "pathpage.js": SCRIPT,
     "keys.js": SCRIPT,
+    "shell.js": SCRIPT,
     "summary.js": SCRIPT,
     "app.js": SCRIPT,
     "main.js": SCRIPT,

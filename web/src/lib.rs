@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 use symbols::server::SymbolServer;
 
-pub use explorer_route::Explorer;
+pub use explorer_route::{Explorer, PathQuery};
 pub use link::{PROFILER_URL, ProfilerUrl, UrlError};
 pub use listen::Server;
 

@@ -101,6 +101,9 @@ fn all_refusals_look_the_same() {
         &format!("{base}/faults/../../../etc/passwd"),
         &format!("{base}/faults//etc/passwd"),
         &format!("{base}/faults/%2fetc%2fpasswd"),
+        &format!("{base}/faults/path.json?thread=../1"),
+        &format!("{base}/faults/path.json?thread=1&thread=1"),
+        &format!("{base}/faults/path.json?file=/etc/passwd"),
         &format!("{base}/symbolicate/v5"),
         &base.to_ascii_uppercase().replace('/', "/x"),
     ] {
@@ -134,10 +137,12 @@ fn all_refusals_look_the_same() {
     }
     // The profiler's page may not access the explorer.
     let origin = format!("Origin: {PROFILER}");
-    assert_eq!(
-        get(&format!("{base}/faults/"), &[&host, &origin]).text(),
-        nothing.text()
-    );
+    for path in ["", "data.bin", "path.json"] {
+        assert_eq!(
+            get(&format!("{base}/faults/{path}"), &[&host, &origin]).text(),
+            nothing.text()
+        );
+    }
 }
 
 /// All users of the machine can read a browser's arguments.
@@ -227,7 +232,12 @@ fn preflight_is_answered_only_for_the_profiler() {
 #[test]
 fn the_explorer_is_served_under_a_policy() {
     let (_folder, server) = server();
-    for path in ["/faults/", "/faults/index.html", "/faults/data.bin"] {
+    for path in [
+        "/faults/",
+        "/faults/index.html",
+        "/faults/data.bin",
+        "/faults/path.json?thread=1",
+    ] {
         let answer = server.request("GET", path, &[], b"");
         assert_eq!(answer.status, 200, "{path}");
         let policy = answer.header("content-security-policy").unwrap();
@@ -237,6 +247,12 @@ fn the_explorer_is_served_under_a_policy() {
         assert_eq!(answer.header("access-control-allow-origin"), None);
     }
     assert_eq!(server.request("GET", "/faults/data.bin", &[], b"").text(), "the data");
+    let path = server.request("GET", "/faults/path.json?to=9&thread=1", &[], b"");
+    assert_eq!(
+        path.text(),
+        "PathQuery { thread: Some(1), from_ns: None, to_ns: Some(9) }"
+    );
+    assert_eq!(path.header("content-type"), Some("application/json"));
 }
 
 #[test]

@@ -30,6 +30,7 @@ mod facts;
 mod faults;
 mod files;
 mod limits;
+pub mod path;
 mod reads;
 mod stacks;
 mod strings;
@@ -132,7 +133,7 @@ pub fn write(
 ) -> io::Result<()> {
     let tables = view.tables;
     let mut strings = Strings::default();
-    let mut stacks = Stacks::new(view);
+    let mut stacks = Stacks::new(tables, &view.functions, limits::NODES);
     let mut files = Files::default();
     let mut container = Container::default();
     let mut totals = totals(view, selector, &tables.recording);

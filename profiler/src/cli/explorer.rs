@@ -1,20 +1,25 @@
-//! The page-fault explorer of a recording: its document for the server, and the self-contained page
+//! The page-fault explorer of a recording: its document and critical paths for the server, and the self-contained page
 //! of `ngmi faults --html`.
 
 use std::io::{Read, Write as _, stdout};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
+use web::PathQuery;
 
 use super::faults::{warn_of_budget, why_none};
 use super::output::{file_of, to_stdout};
 use super::scratch::Scratch;
 use super::source::{self, Kind};
+use super::waits::WAITS;
 use crate::fact::Tables;
 use crate::record::spool::Output;
+use crate::report::explorer::path::{PathRequest, PathSource, empty};
 use crate::report::explorer::{Facts, write};
 use crate::report::faults::{Selection, Selector, View};
+use crate::report::path::PathFacts;
 use crate::terminal::print_note;
 
 /// The compressed document of all faults of a profile, which the server returns for
@@ -31,6 +36,40 @@ pub fn document(profile: impl Read, name: &Path) -> Result<Vec<u8>> {
         ))
     };
     of_selected(name, read, &Selection::default(), false)
+}
+
+/// The critical paths of a profile, which is read for the first one.
+#[derive(Default)]
+pub struct Paths {
+    source: OnceLock<Result<Followed, String>>,
+}
+
+/// What paths are followed through, or why there are none.
+type Followed = Result<PathSource, String>;
+
+impl Paths {
+    /// A path as JSON, which the server returns for `web::explorer::PATH`. Without waits, it contains the reason.
+    ///
+    /// # Errors
+    /// When the profile can't be read; a sentence.
+    pub fn answer(&self, profile: impl Read, name: &Path, query: PathQuery) -> Result<Vec<u8>, String> {
+        let read = || {
+            let mut facts = PathFacts::default();
+            let tables = source::profile(profile, &mut facts);
+            let tables = tables.map_err(|error| format!("cannot read {}: {error:#}", name.display()))?;
+            let why = WAITS.why_none(&tables.recording, tables.recording.waits_seen);
+            Ok(PathSource::new(tables, facts).ok_or(format!("This recording contains no waits{why}.")))
+        };
+        let answer = match self.source.get_or_init(read).as_ref()? {
+            Ok(source) => source.answer(&PathRequest {
+                thread: query.thread,
+                from_ns: query.from_ns,
+                to_ns: query.to_ns,
+            }),
+            Err(why) => empty(why),
+        };
+        answer.map_err(|error| error.to_string())
+    }
 }
 
 /// Builds the document from the facts that `read` yields for `input`.

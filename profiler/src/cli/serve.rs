@@ -13,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use web::{Explorer, ProfilerUrl, Server, Site};
 
 use super::args::Serve;
+use super::explorer::Paths;
 use super::source;
 use crate::event::format::FILE_MAGIC;
 use crate::record::identity::Environment;
@@ -83,11 +84,14 @@ fn symbol_server(
     SymbolServer::new(config, named).context("starting the symbol server")
 }
 
-/// The page-fault explorer; its document is built when it is first opened.
+/// The page-fault explorer; its document is built when it is first opened, and what paths need for the first one.
 fn explorer_of(opened: Served) -> Explorer {
-    Explorer::new(move || {
-        super::explorer::document(opened.reader(), &opened.name).map_err(|error| format!("{error:#}"))
-    })
+    let (faults, waits) = (opened.clone(), opened);
+    let paths = Paths::default();
+    Explorer::new(
+        move || super::explorer::document(faults.reader(), &faults.name).map_err(|error| format!("{error:#}")),
+        move |query| paths.answer(waits.reader(), &waits.name, query),
+    )
 }
 
 fn introduce(profile: &Path, address: IpAddr, server: &Server) {

@@ -4,5 +4,6 @@
 
 mod locks;
 mod made;
+mod path_page;
 mod subcommand;
 mod tables;

@@ -54,7 +54,10 @@ pub fn serve(profile: &Path, named: Named, roots: SourceRoots) -> Running {
         port: 0,
         profiler: ProfilerUrl::new(PROFILER).unwrap(),
         symbols: Some(Arc::new(symbols)),
-        explorer: Some(Explorer::new(|| Ok(b"the data".to_vec()))),
+        explorer: Some(Explorer::new(
+            || Ok(b"the data".to_vec()),
+            |query| Ok(format!("{query:?}").into_bytes()),
+        )),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -18,3 +18,18 @@ pub const RUNS: usize = 4_000_000;
 pub const STRINGS: usize = 4_000_000;
 /// Length of a name, in bytes.
 pub const STRING: usize = 2_000;
+
+// Of a critical path, which is sent as text:
+
+/// Pieces; if there are more, short ones are merged.
+pub const PIECES: usize = 200_000;
+/// Nodes of the stack tree.
+pub const PATH_NODES: usize = 200_000;
+/// Distinct names.
+pub const PATH_STRINGS: usize = 100_000;
+/// Length of a name, in bytes.
+pub const PATH_STRING: usize = 500;
+/// Rows of each table.
+pub const PATH_ROWS: usize = 200;
+/// Threads that can be chosen; those that ran longest.
+pub const CHOICES: usize = 2_000;

@@ -1,13 +1,12 @@
 //! Stacks as a tree of functions, including inlined ones; it contains only stacks that are used, and equal nodes once.
 
 use rustc_hash::FxHashMap;
+use serde::{Serialize, Serializer};
 
 use super::container::{Container, NONE};
-use super::limits;
 use super::strings::Strings;
-use crate::faults::View;
-use crate::functions::FunctionId;
-use fact::{FrameId, Location, StackId};
+use crate::functions::{FunctionId, Functions};
+use fact::{FrameId, Location, StackId, Tables};
 
 /// A function of the program.
 const PROGRAM: u8 = 0;
@@ -27,7 +26,10 @@ struct Node {
 /// Builder of the tree.
 #[derive(Debug)]
 pub struct Stacks<'a> {
-    view: &'a View<'a>,
+    tables: &'a Tables,
+    functions_of: &'a Functions,
+    /// Most nodes.
+    most: usize,
     /// The node of each stack.
     nodes_of: FxHashMap<StackId, u32>,
     nodes: Vec<Node>,
@@ -38,10 +40,12 @@ pub struct Stacks<'a> {
 }
 
 impl<'a> Stacks<'a> {
-    /// An empty tree.
-    pub fn new(view: &'a View<'a>) -> Self {
+    /// An empty tree of at most `most` nodes.
+    pub fn new(tables: &'a Tables, functions_of: &'a Functions, most: usize) -> Self {
         Self {
-            view,
+            tables,
+            functions_of,
+            most,
             nodes_of: FxHashMap::default(),
             nodes: Vec::new(),
             known: FxHashMap::default(),
@@ -52,12 +56,12 @@ impl<'a> Stacks<'a> {
 
     /// The number of a function of the program.
     pub fn function(&mut self, id: FunctionId, strings: &mut Strings) -> u32 {
-        let Some(function) = self.view.functions.get(id) else {
+        let Some(function) = self.functions_of.get(id) else {
             return NONE;
         };
         let module = function
             .module
-            .map_or(NONE, |module| strings.id(self.view.tables.module_name(module)));
+            .map_or(NONE, |module| strings.id(self.tables.module_name(module)));
         let key = (strings.id(&function.name), module, PROGRAM);
         self.add_function(key)
     }
@@ -73,7 +77,7 @@ impl<'a> Stacks<'a> {
     /// The node of a stack's innermost function. If the tree is full, the innermost node that it contains.
     pub fn node(&mut self, stack: StackId, strings: &mut Strings) -> u32 {
         // Walk up to the first known stack, then add nodes on the way down.
-        let tables = self.view.tables;
+        let tables = self.tables;
         let mut path = Vec::new();
         let mut parent = NONE;
         let mut next = Some(stack);
@@ -97,8 +101,8 @@ impl<'a> Stacks<'a> {
 
     /// Adds a frame's functions, outermost first.
     fn frame(&mut self, mut parent: u32, frame: FrameId, strings: &mut Strings) -> u32 {
-        let tables = self.view.tables;
-        let chain = self.view.functions.of_frame(frame);
+        let tables = self.tables;
+        let chain = self.functions_of.of_frame(frame);
         let sources = tables.names.get(&frame).map_or(&[][..], |name| &name.inline_chain);
         for (place, id) in chain.iter().enumerate().rev() {
             let function = self.function(*id, strings);
@@ -137,7 +141,7 @@ impl<'a> Stacks<'a> {
         if let Some(known) = self.known.get(&node) {
             return *known;
         }
-        if self.nodes.len() >= limits::NODES {
+        if self.nodes.len() >= self.most {
             return node.parent;
         }
         let id = u32::try_from(self.nodes.len()).unwrap_or(NONE);
@@ -146,17 +150,48 @@ impl<'a> Stacks<'a> {
         id
     }
 
+    /// The finished tree.
+    pub fn tree(self) -> StackTree {
+        let nodes = |field: fn(&Node) -> u32| -> Vec<u32> { self.nodes.iter().map(field).collect() };
+        StackTree {
+            node_parent: nodes(|node| node.parent),
+            node_function: nodes(|node| node.function),
+            node_source: nodes(|node| node.source),
+            node_line: nodes(|node| node.line),
+            function_name: self.functions.iter().map(|(name, ..)| *name).collect(),
+            function_module: self.functions.iter().map(|(_, module, _)| *module).collect(),
+            function_kind: self.functions.iter().map(|(.., kind)| *kind).collect(),
+        }
+    }
+
     /// Adds the columns of the tree.
     pub fn columns(self, container: &mut Container) {
-        let nodes = |field: fn(&Node) -> u32| -> Vec<u32> { self.nodes.iter().map(field).collect() };
-        container.u32("node_parent", &nodes(|node| node.parent));
-        container.u32("node_function", &nodes(|node| node.function));
-        container.u32("node_source", &nodes(|node| node.source));
-        container.u32("node_line", &nodes(|node| node.line));
-        let names: Vec<u32> = self.functions.iter().map(|(name, ..)| *name).collect();
-        let modules: Vec<u32> = self.functions.iter().map(|(_, module, _)| *module).collect();
-        container.u32("function_name", &names);
-        container.u32("function_module", &modules);
-        container.u8("function_kind", self.functions.iter().map(|(.., kind)| *kind).collect());
+        let tree = self.tree();
+        container.u32("node_parent", &tree.node_parent);
+        container.u32("node_function", &tree.node_function);
+        container.u32("node_source", &tree.node_source);
+        container.u32("node_line", &tree.node_line);
+        container.u32("function_name", &tree.function_name);
+        container.u32("function_module", &tree.function_module);
+        container.u8("function_kind", tree.function_kind);
     }
+}
+
+/// The columns of a tree. In JSON, a missing reference is null.
+#[derive(Debug, Default, Serialize)]
+pub struct StackTree {
+    #[serde(serialize_with = "references")]
+    node_parent: Vec<u32>,
+    node_function: Vec<u32>,
+    #[serde(serialize_with = "references")]
+    node_source: Vec<u32>,
+    node_line: Vec<u32>,
+    function_name: Vec<u32>,
+    #[serde(serialize_with = "references")]
+    function_module: Vec<u32>,
+    function_kind: Vec<u8>,
+}
+
+fn references<S: Serializer>(ids: &[u32], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(ids.iter().map(|id| (*id != NONE).then_some(*id)))
 }

@@ -5,20 +5,40 @@ use rustc_hash::FxHashMap;
 use super::limits;
 
 /// Names by index.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Strings {
     all: Vec<String>,
     known: FxHashMap<String, u32>,
+    /// Most names.
+    most: usize,
+    /// Bytes of a name.
+    length: usize,
+}
+
+impl Default for Strings {
+    fn default() -> Self {
+        Self::limited(limits::STRINGS, limits::STRING)
+    }
 }
 
 impl Strings {
+    /// An empty table of at most `most` names of `length` bytes.
+    pub fn limited(most: usize, length: usize) -> Self {
+        Self {
+            all: Vec::new(),
+            known: FxHashMap::default(),
+            most,
+            length,
+        }
+    }
+
     /// The index of a name; once the table is full, that of a placeholder.
     pub fn id(&mut self, name: &str) -> u32 {
         if let Some(id) = self.known.get(name) {
             return *id;
         }
-        let name = if self.all.len() + 1 < limits::STRINGS {
-            cut(name)
+        let name = if self.all.len() + 1 < self.most {
+            cut_to(name, self.length)
         } else {
             "[too many names]".to_owned()
         };
@@ -39,13 +59,14 @@ impl Strings {
 
 /// Cuts a name to `limits::STRING` bytes at a character boundary, with `…` at the cut.
 pub fn cut(name: &str) -> String {
-    if name.len() <= limits::STRING {
+    cut_to(name, limits::STRING)
+}
+
+fn cut_to(name: &str, length: usize) -> String {
+    if name.len() <= length {
         return name.to_owned();
     }
-    let end = (0..=limits::STRING)
-        .rev()
-        .find(|at| name.is_char_boundary(*at))
-        .unwrap_or(0);
+    let end = (0..=length).rev().find(|at| name.is_char_boundary(*at)).unwrap_or(0);
     format!("{}…", name.split_at(end).0)
 }
 
@@ -66,5 +87,13 @@ mod tests {
             "{}",
             kept.len()
         );
+    }
+
+    #[test]
+    fn further_names_share_a_placeholder() {
+        let mut strings = Strings::limited(3, 4);
+        let ids = ["abcdef", "b", "c", "d", "b"].map(|name| strings.id(name));
+        assert_eq!(ids, [0, 1, 2, 2, 1]);
+        assert_eq!(strings.all(), ["abcd…", "b", "[too many names]"]);
     }
 }

@@ -148,6 +148,11 @@ impl<M> GroupRow<M> {
         Self { name, tally }
     }
 
+    /// Its name as a table shows it, in full.
+    pub(crate) fn title(&self) -> String {
+        format!("{}{}", self.name.text, self.name.suffix)
+    }
+
     fn field(&self, key: &str) -> Option<&Field> {
         let mut fields = self.name.fields.0.iter().chain(&self.name.more.0);
         fields.find_map(|(known, field)| (*known == key).then_some(field))

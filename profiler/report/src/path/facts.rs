@@ -66,6 +66,12 @@ impl PathFacts {
         self.left_out
     }
 
+    /// Each thread with its time on CPUs, in ns, and its number of waits.
+    pub(crate) fn threads(&self) -> impl Iterator<Item = (ThreadId, u64, usize)> {
+        let threads = (0..).map(ThreadId).zip(&self.threads);
+        threads.map(|(id, rows)| (id, rows.cpu, rows.waits.len()))
+    }
+
     /// The thread that ran longest.
     pub(super) fn busiest(&self) -> Option<ThreadId> {
         let threads = (0..).map(ThreadId).zip(&self.threads);

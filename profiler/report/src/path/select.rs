@@ -73,14 +73,27 @@ pub fn choose(tables: &Tables, facts: &PathFacts, selection: &Selection) -> Resu
         .map(|(id, _)| id)
         .collect();
     let span = Span::new(selection.from, selection.to);
-    let (thread, window) = longest(tables, &matching, span).ok_or(PathError::NoThread)?;
+    let (thread, _) = longest(tables, &matching, span).ok_or(PathError::NoThread)?;
+    let chosen = of_thread(tables, thread, span)?;
+    Ok(Chosen {
+        matching: matching.len(),
+        ..chosen
+    })
+}
+
+/// The path of one thread in a time span.
+///
+/// # Errors
+/// If the thread did not live then.
+pub(crate) fn of_thread(tables: &Tables, thread: ThreadId, span: Span) -> Result<Chosen, PathError> {
+    let window = window(tables, thread, span);
     if window.start >= window.end {
         return Err(elsewhere(tables, thread));
     }
     Ok(Chosen {
         thread,
         window,
-        matching: matching.len(),
+        matching: 1,
     })
 }
 

@@ -74,6 +74,11 @@ impl<'a> PathView<'a> {
         *self.waiting.get(piece.spent.stack?.index())?
     }
 
+    /// Functions of the stacks.
+    pub(crate) fn functions(&self) -> &Functions {
+        &self.functions
+    }
+
     /// The part that a piece belongs to.
     pub fn part(&self, piece: &Piece) -> Part {
         let spent = &piece.spent;
