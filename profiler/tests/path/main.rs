@@ -20,6 +20,7 @@
 )]
 mod harness;
 
+mod disks;
 mod locks;
 mod options;
 mod programs;

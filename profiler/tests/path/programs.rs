@@ -5,7 +5,9 @@ use crate::run::{Run, record};
 
 #[test]
 fn oracles_build() {
-    for name in ["chain", "join", "pipeline", "convoy", "preempt", "holders"] {
+    for name in [
+        "chain", "join", "pipeline", "convoy", "preempt", "holders", "child", "uring", "ahead", "journal",
+    ] {
         assert!(crate::harness::Oracle::c(&format!("path/{name}")).path.exists());
     }
 }
@@ -73,4 +75,28 @@ fn a_hog_that_preempts() {
     needs_capture!();
     let Some(run) = exact("preempt") else { return };
     run.expect_first("hog", "run-queue");
+}
+
+#[test]
+fn a_child_that_waits_for_its_own_child() {
+    needs_capture!();
+    let Some(run) = exact("child") else { return };
+    run.expect_first("slow", "cpu");
+    let expected: Vec<u32> = run.expected.iter().map(|piece| piece.tid).collect();
+    let links = run.links();
+    let followed: Vec<_> = links.iter().map(|(_, tid)| *tid).collect();
+    assert_eq!(followed, expected, "{links:?}");
+    let vias: Vec<_> = links.iter().map(|(via, _)| *via).collect();
+    let child = Some("child");
+    assert_eq!(vias, [None, child, child, child, None], "{links:?}");
+}
+
+#[test]
+fn a_completion_of_io_uring() {
+    needs_capture!();
+    let Some(run) = exact("uring") else { return };
+    run.expect_first("writer", "cpu");
+    let links = run.links();
+    let vias: Vec<_> = links.iter().map(|(via, _)| *via).collect();
+    assert_eq!(vias, [None, Some("poll"), None], "{links:?}");
 }

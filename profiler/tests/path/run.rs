@@ -1,6 +1,7 @@
 //! Records an oracle of `tests/oracles/path`, and reads its output and that of `ngmi path`.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde::Deserialize;
@@ -47,6 +48,8 @@ pub struct Piece {
     pub reason: String,
     pub via: Option<String>,
     pub held_up_tid: u32,
+    pub file: Option<String>,
+    pub device: Option<String>,
 }
 
 impl Piece {
@@ -73,10 +76,16 @@ pub struct Run {
 /// as skipped.
 #[track_caller]
 pub fn record(name: &str, is_disturbed: impl Fn(&Run) -> Option<String>) -> Option<Run> {
+    record_in(Path::new(""), name, is_disturbed)
+}
+
+/// Like [`record`], of an oracle that is passed a folder for its files.
+#[track_caller]
+pub fn record_in(folder: &Path, name: &str, is_disturbed: impl Fn(&Run) -> Option<String>) -> Option<Run> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut last = String::new();
     for _ in 0..ATTEMPTS {
-        let run = record_once(name)?;
+        let run = record_once(folder, name)?;
         run.expect_partition();
         let losses = run.report["recording"]["losses"].as_array().unwrap();
         let disturbed = if losses.is_empty() {
@@ -92,11 +101,19 @@ pub fn record(name: &str, is_disturbed: impl Fn(&Run) -> Option<String>) -> Opti
     None
 }
 
+/// A folder on a disk, not in memory: the one that `NGMI_WAIT_DIR` names, or the folder of the build.
+pub fn scratch() -> tempfile::TempDir {
+    let place =
+        std::env::var_os("NGMI_WAIT_DIR").map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from);
+    tempfile::Builder::new().prefix("path-").tempdir_in(place).unwrap()
+}
+
 #[track_caller]
-fn record_once(name: &str) -> Option<Run> {
+fn record_once(folder: &Path, name: &str) -> Option<Run> {
     let oracle = Oracle::c(&format!("path/{name}"));
     let ngmi = Ngmi::record().args(["--keep-events", "log"]);
-    let outcome = ngmi.program(&oracle.path, [""; 0]).run();
+    let args = Some(folder).filter(|folder| !folder.as_os_str().is_empty());
+    let outcome = ngmi.program(&oracle.path, args).run();
     outcome.expect_no_panic();
     let (mut window, mut expected, mut others) = (None, Vec::new(), Vec::new());
     for line in outcome.stdout.lines().filter(|line| line.starts_with("{\"")) {
@@ -189,6 +206,18 @@ impl Run {
         }
         let first = parts.iter().max_by_key(|(_, time)| **time).unwrap();
         assert_eq!(*first.0, (thread, reason), "{parts:?}");
+    }
+
+    /// The time of the path within a span of the program's clock, by reason, in ns.
+    pub fn reasons_within(&self, start: u64, end: u64) -> BTreeMap<&str, u64> {
+        let (start, end) = (start - self.start, end - self.start);
+        let mut reasons = BTreeMap::new();
+        for piece in &self.pieces {
+            let within = piece.end_ns.min(end).saturating_sub(piece.time_ns.max(start));
+            *reasons.entry(&*piece.reason).or_default() += within;
+        }
+        reasons.retain(|_, time| *time > 0);
+        reasons
     }
 
     /// Time on the path of a thread by name, in ms.
