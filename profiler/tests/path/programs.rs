@@ -30,6 +30,11 @@ fn a_chain_of_threads_over_six_primitives() {
     // Each thread but the first and the last is there because the next one waited for it over this.
     let vias: Vec<_> = links.iter().filter_map(|(via, _)| *via).collect();
     assert_eq!(vias, ["pipe", "socket", "poll", "condition", "condition"], "{links:?}");
+    // A span that ends while one of them works leads to it, over the threads that wait for each other then.
+    for piece in run.expected.iter().filter(|piece| piece.tid != run.window.tid) {
+        let pieces = run.pieces_up_to(piece.start + (piece.end - piece.start) / 2);
+        assert_eq!(pieces.last().unwrap().held_up_tid, piece.tid, "{piece:?}");
+    }
 }
 
 #[test]

@@ -159,6 +159,16 @@ pub fn path(outcome: &Outcome, args: &[&str]) -> String {
 }
 
 impl Run {
+    /// The path of the same thread from the same moment to an earlier one, by the program's clock.
+    #[track_caller]
+    pub fn pieces_up_to(&self, end: u64) -> Vec<Piece> {
+        let seconds = |time: u64| format!("{:.9}", (time - self.start) as f64 / 1e9);
+        let (from, to, tid) = (seconds(self.window.start), seconds(end), self.window.tid.to_string());
+        let args = ["--thread", &tid, "--from", &from, "--to", &to, "--ndjson"];
+        let rows = path(&self.outcome, &args);
+        rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
     /// The pieces are adjacent, and add up to the span exactly, as do all tables.
     #[track_caller]
     pub fn expect_partition(&self) {

@@ -17,7 +17,7 @@ pub(super) enum Step {
     Spent(Timestamp, Spent),
     /// It is the time of another thread, down to `floor`.
     Enter {
-        /// The other thread; it ran just before the moment.
+        /// The other thread; it ran just before the moment, or [waited too](waits_too).
         thread: ThreadId,
         /// Why this thread waited.
         via: WaitReason,
@@ -99,17 +99,24 @@ fn requested(
     }
 }
 
-/// A wakeup by a thread, over whatever: what that thread did, if it ran.
+/// A wakeup by a thread, over whatever: what that thread did, if it ran, or waited for a third one.
 fn woken(lanes: &Lanes, thread: ThreadId, wait: &LaneWait, (floor, now): (Timestamp, Timestamp)) -> Option<Step> {
     let EndedBy::Thread(waker) = wait.ended_by else {
         return None;
     };
     let via = wait.reason;
-    (waker != thread && lanes.ran(waker, now)).then_some(Step::Enter {
+    let is_known = lanes.ran(waker, now) || waits_too(lanes, waker, wait, now);
+    (waker != thread && is_known).then_some(Step::Enter {
         thread: waker,
         via,
         floor,
     })
+}
+
+/// Whether the span ends within the wait at a moment at which the waker was off CPUs itself. What it waits for then has
+/// to end earlier than this wait, so that no threads wait for each other in a circle.
+pub(super) fn waits_too(lanes: &Lanes, waker: ThreadId, wait: &LaneWait, now: Timestamp) -> bool {
+    now < wait.woken && matches!(lanes.at(waker, now), Activity::Waited(other) if other.woken < wait.woken)
 }
 
 /// A wait that is not replaced.

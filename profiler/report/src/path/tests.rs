@@ -8,7 +8,8 @@ use super::what_if::Replay;
 use base::addr::{Timestamp, ns};
 use fact::{DeviceId, MappedFileId, StackId, ThreadId, WaitReason};
 
-const RUN_QUEUE: Kind = Kind::Wait(WaitReason::RunQueue);
+const RUN: WaitReason = WaitReason::RunQueue;
+const RUN_QUEUE: Kind = Kind::Wait(RUN);
 
 fn wait(start: u64, woken: u64, end: u64, reason: WaitReason, ended_by: EndedBy) -> LaneWait {
     LaneWait {
@@ -73,6 +74,45 @@ fn a_wait_is_replaced_by_what_its_waker_did() {
         .map(|piece| piece.via)
         .collect();
     assert_eq!(via, [None, Some(WaitReason::Pipe), Some(WaitReason::Lock), None]);
+}
+
+#[test]
+fn a_span_that_ends_within_waits_leads_to_what_ends_the_first_of_them() {
+    // At 50, thread 0 waits for 1, which waits for 2, which waits for a CPU that 3 has; 4 waits for 0.
+    let on_cpu = |cpu, wait: LaneWait| LaneWait { cpu, ..wait };
+    let lanes = vec![
+        lane(0, &[wait(10, 90, 90, WaitReason::Lock, by(1))]),
+        lane(0, &[wait(20, 80, 80, WaitReason::Pipe, by(2))]),
+        lane(0, &[on_cpu(Some(1), wait(40, 40, 60, RUN, EndedBy::Unknown))]),
+        lane(0, &[on_cpu(Some(1), wait(38, 38, 40, RUN, EndedBy::Unknown))]),
+        lane(0, &[wait(5, 95, 95, WaitReason::Socket, by(0))]),
+    ];
+    let lanes = Lanes::new(lanes);
+    let (span, thread) = (window(0, 50), ThreadId(0));
+    let pieces = walk(&lanes, thread, span);
+    let shown: Vec<_> = pieces
+        .iter()
+        .map(|piece| (piece.start.0, piece.end.0, piece.lane.0, piece.spent.kind))
+        .collect();
+    let expected = [
+        (0, 10, 0, Kind::Cpu),
+        (10, 20, 1, Kind::Cpu),
+        (20, 40, 2, Kind::Cpu),
+        (40, 50, 2, RUN_QUEUE),
+    ];
+    assert_eq!(shown, expected);
+    let replay = Replay::new(&lanes, thread, span);
+    // What the first two did before they waited, thread 2 did not wait for.
+    for (lane, saves) in [(0, 0), (1, 0), (2, 30)] {
+        assert_eq!(replay.saved(pieces.iter().filter(|piece| piece.lane.0 == lane)), saves);
+    }
+    // In a circle nothing is known: neither wait ends first.
+    let lock = |waker| lane(0, &[wait(10, 90, 90, WaitReason::Lock, by(waker))]);
+    let pieces = walk(&Lanes::new(vec![lock(1), lock(0)]), thread, span);
+    assert_eq!(
+        pieces.last().map(|piece| piece.spent.kind),
+        Some(Kind::Wait(WaitReason::Lock))
+    );
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! The pieces of a path partition its span: they do not overlap, and their sum is the span to the nanosecond. Each step
 //! either ends a piece at an earlier moment, where a thread began to run or to wait, or enters the thread that ended a
-//! wait, which ran at that moment. So the number of steps is linear in the number of waits.
+//! wait, which ran at that moment; only where the span ends, several threads may have waited for each other. So the
+//! number of steps is linear in the number of waits.
 
 use base::addr::Timestamp;
 use fact::{DeviceId, MappedFileId, StackId, ThreadId, WaitReason};

@@ -10,7 +10,7 @@ use base::addr::{Timestamp, ns};
 use fact::ThreadId;
 
 use super::lanes::{EndedBy, Lanes};
-use super::rules::creators;
+use super::rules::{creators, waits_too};
 use super::walk::{Piece, Window};
 
 /// One thread had to wait for what another one reached.
@@ -20,6 +20,8 @@ struct Edge {
     time: Timestamp,
     /// Births precede the wakeups of the same moment.
     is_wakeup: bool,
+    /// When it was recorded: later, if the span ends before. Of wakeups after the span, the first precedes.
+    recorded: Timestamp,
     /// The thread that was waited for.
     from: ThreadId,
     /// The thread that waited.
@@ -62,6 +64,7 @@ impl Replay {
                 edges.push(Edge {
                     time: lane.born,
                     is_wakeup: false,
+                    recorded: lane.born,
                     from,
                     to,
                     since: lane.born,
@@ -73,14 +76,16 @@ impl Replay {
                     (None, EndedBy::Thread(waker)) => Some((waker, wait.woken)),
                     _ => None,
                 };
-                let Some((from, time)) = end else { continue };
+                let Some((from, recorded)) = end else { continue };
                 let since = wait.start.max(window.start);
                 // As the path does, where the span ends within the wait.
-                let time = time.min(window.end);
-                if time > since && from != to && lanes.ran(from, time) {
+                let time = recorded.min(window.end);
+                let waits_too = || wait.request.is_none() && waits_too(lanes, from, wait, time);
+                if time > since && from != to && (lanes.ran(from, time) || waits_too()) {
                     edges.push(Edge {
                         time,
                         is_wakeup: true,
+                        recorded,
                         from,
                         to,
                         since,
