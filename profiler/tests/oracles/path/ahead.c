@@ -23,6 +23,10 @@ static void *ahead(void *unused) {
 
 int main(int argc, char **argv) {
     if (argc < 2) return 2;
+    // An earlier run may have been repeated.
+    char earlier[512];
+    snprintf(earlier, sizeof earlier, "%s/ahead", argv[1]);
+    unlink(earlier);
     const char *path = new_file(argv[1], "ahead", BYTES);
     fd = open_cold(path);
     window_begins();
