@@ -253,6 +253,10 @@ config! {
         task_signal: u32 = MISSING, optionally at "task_struct.signal";
         signal_live: u32 = MISSING, optionally at "signal_struct.live";
         node_name: u32 = MISSING, optionally at "kernfs_node.name";
+        mm_mmap_lock: u32 = MISSING, optionally at "mm_struct.mmap_lock";
+        mutex_owner: u32 = MISSING, optionally at "mutex.owner";
+        rwsem_owner: u32 = MISSING, optionally at "rw_semaphore.owner";
+        rt_mutex_owner: u32 = MISSING, optionally at "rt_mutex_base.owner";
     }
 }
 
@@ -281,4 +285,4 @@ impl CallSet {
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 984);
+const _: () = assert!(size_of::<Config>() == 1000);

@@ -36,6 +36,29 @@ pub const WAIT_WAKER_UNSURE: u32 = 2048;
 /// Its cgroup had used up its CPU quota (`cpu.max`): at the switch-out with [`WAIT_PREEMPTED`], else at the wakeup.
 pub const WAIT_THROTTLED: u32 = 4096;
 
+/// Flags of a wait for a lock of the kernel: those of the tracepoint `contention_begin` (include/trace/events/lock.h), and ours.
+pub mod lock {
+    /// The thread spins: it does not sleep.
+    pub const SPIN: u32 = 1;
+    /// Shared with other readers.
+    pub const READ: u32 = 1 << 1;
+    /// For itself alone.
+    pub const WRITE: u32 = 1 << 2;
+    /// An rt-mutex, or a lock that consists of one in a real-time kernel.
+    pub const RT: u32 = 1 << 3;
+    /// A percpu-rwsem.
+    pub const PERCPU: u32 = 1 << 4;
+    /// A mutex.
+    pub const MUTEX: u32 = 1 << 5;
+    /// The lock of the waiting thread's own address space (`mmap_lock`).
+    pub const OWN_MMAP: u32 = 1 << 16;
+    /// The holder is the last one of several readers that may have it.
+    pub const HELD_BY_READERS: u32 = 1 << 17;
+}
+
+/// [`WaitBody::priority`] of a thread whose priority the kernel does not show.
+pub const NO_PRIORITY: i32 = i32::MIN;
+
 /// Flag in the number of a system call: it is from the i386 table, as called by 32-bit programs, and by 64-bit ones with `int 0x80`.
 pub const CALL_I386: u32 = 1 << 31;
 
@@ -94,6 +117,19 @@ pub struct Waker {
     pub tid: u32,
 }
 
+/// A lock of the kernel that a thread was last about to sleep for.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
+pub struct KernelLock {
+    /// Its address; 0: none.
+    pub address: u64,
+    /// Thread group of the holder at that time.
+    pub holder_pid: u32,
+    /// The holder; 0: unknown.
+    pub holder_tid: u32,
+}
+
 /// The content of a wait's record, in addition to thread, stack and end.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -123,6 +159,12 @@ pub struct WaitBody {
     pub state: u32,
     /// `WAIT_*`
     pub flags: u32,
+    /// The last lock that the thread was about to sleep for: this wait is for it only if its kernel stack says so.
+    pub lock: KernelLock,
+    /// [`lock`] flags of it.
+    pub lock_flags: u32,
+    /// `task_struct.prio` at switch-out, or at switch-in where the wait's start was not seen: lower numbers run first; [`NO_PRIORITY`].
+    pub priority: i32,
 }
 
 /// A wait's record. The header's time is the switch-in, or, for several waits, the time of the report.
@@ -198,6 +240,12 @@ pub struct ThreadWaits {
     pub tokens: u32,
     /// Remaining bytes of the stack to copy.
     pub want: u32,
+    /// Where the thread last began to wait for a lock of the kernel.
+    pub lock: KernelLock,
+    /// [`lock`] flags of it.
+    pub lock_flags: u32,
+    /// Explicit padding.
+    pub pad: u32,
     /// When tokens were last added.
     pub refilled: u64,
     /// The kernel's count of the thread's switches that were recorded or are counted as missed.
@@ -254,10 +302,11 @@ pub const NAMES_LEN: usize = 1024;
 
 const _: () = assert!(size_of::<OpenFile>() == 32);
 const _: () = assert!(size_of::<Waker>() == 32);
-const _: () = assert!(size_of::<WaitBody>() == 40 + 32 + 32 + 24 + 16);
-const _: () = assert!(size_of::<Wait>() == 24 + 144 + 64);
+const _: () = assert!(size_of::<KernelLock>() == 16);
+const _: () = assert!(size_of::<WaitBody>() == 40 + 32 + 32 + 24 + 16 + 24);
+const _: () = assert!(size_of::<Wait>() == 24 + 168 + 64);
 const _: () = assert!(size_of::<StackAheadHead>() == 24 + 64);
 const _: () = assert!(size_of::<CallPath>() == 24 + 8 + 256);
-const _: () = assert!(size_of::<ThreadWaits>() == 2 * (144 + 64) + 32 + 16 + 16);
+const _: () = assert!(size_of::<ThreadWaits>() == 2 * (168 + 64) + 32 + 16 + 24 + 16);
 const _: () = assert!(size_of::<FileNameHead>() == 24 + 32 + 8);
 const _: () = assert!(size_of::<Asleep>() == 16 + 32 + 32 + 24 + 16 + 8 * MAX_KERNEL_FRAMES);

@@ -5,6 +5,7 @@
 
 mod belonging;
 mod disk;
+mod locks;
 mod memory;
 mod number;
 mod open;
@@ -20,6 +21,7 @@ use profiler_common::task::COMM_LEN;
 
 pub use belonging::Cgroup;
 pub use disk::{Bio, Pages, Request};
+pub use locks::{Owner, owner};
 pub use memory::{Folio, Mm, RememberedVma, VmaBytes, VmaStruct, top_table};
 pub use number::current_ids;
 pub use open::{DEPTH, Dentry, Inode, has_name, is_block_device};
@@ -184,6 +186,12 @@ impl Task {
     pub fn throttled_time(self) -> (u64, u64) {
         let Some(queue) = self.cfs_rq() else { return (0, 0) };
         (queue as u64, load(queue, config!(cfs_rq_throttled_time)).unwrap_or(0))
+    }
+
+    /// Its scheduling priority: lower numbers run first. `None`: the kernel does not show it.
+    #[inline(always)]
+    pub fn priority(self) -> Option<i32> {
+        load(self.0, config!(task_prio))
     }
 
     #[inline(always)]

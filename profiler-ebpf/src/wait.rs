@@ -5,6 +5,7 @@
 //! are aggregated and sent together.
 
 mod asleep;
+mod contention;
 mod missed;
 mod sites;
 mod waking;
@@ -16,7 +17,7 @@ use aya_ebpf::helpers::generated::bpf_probe_read_user_str;
 use profiler_common::config::{CALL_WORDS, CallSet};
 use profiler_common::scope::ThreadState;
 use profiler_common::switch::{
-    CALL_I386, CallPath, PATH_LEN, StackAheadHead, ThreadWaits, WAIT_BIRTH, WAIT_BY_INTERRUPT, WAIT_HAS_FILE,
+    CALL_I386, CallPath, NO_PRIORITY, PATH_LEN, StackAheadHead, ThreadWaits, WAIT_BIRTH, WAIT_BY_INTERRUPT, WAIT_HAS_FILE,
     WAIT_IN_CALL, WAIT_IN_FAULT, WAIT_IO, WAIT_LIKE_EARLIER, WAIT_PREEMPTED, WAIT_THROTTLED, WAIT_UNSEEN_START,
     WAIT_WAKER_UNSURE, WAIT_WOKEN, WaitBody,
 };
@@ -82,6 +83,8 @@ pub unsafe fn switched_out(ctx: &impl EbpfContext, state: *mut ThreadState, task
         (*now).queued = 0;
         (*now).waker.time = 0;
         (*now).state = task.state();
+        ((*now).lock, (*now).lock_flags) = ((*waits).lock, (*waits).lock_flags);
+        (*now).priority = task.priority().unwrap_or(NO_PRIORITY);
         (*now).flags = flags;
         (*now).count = 1;
         if flags & WAIT_THROTTLED != 0 {
@@ -271,6 +274,9 @@ unsafe fn finish(waits: *mut ThreadWaits, task: Task, time: u64) {
             (*now).queued = off;
         }
         ((*now).end, (*now).off, (*now).longest) = (time, off, off);
+        if (*now).flags & (WAIT_BIRTH | WAIT_UNSEEN_START) != 0 {
+            (*now).priority = task.priority().unwrap_or(NO_PRIORITY);
+        }
         if (*now).flags & WAIT_PREEMPTED == 0 && (*waits).waker.time != 0 {
             // A sleeping thread was woken, so the last waker is this wait's, even where it woke between the decision to sleep and the switch.
             (*now).waker = (*waits).waker;
@@ -313,6 +319,7 @@ unsafe fn is_summed_up(waits: *const ThreadWaits, time: u64) -> bool {
         }
         let same = (*now).flags & sites::KIND == (*merged).flags & sites::KIND
             && (*now).call == (*merged).call
+            && (*now).lock.address == (*merged).lock.address
             && (*now).flags & WAIT_HAS_FILE == (*merged).flags & WAIT_HAS_FILE
             && ((*now).flags & WAIT_HAS_FILE == 0 || (*now).file.name == (*merged).file.name)
             && (*waits).stacks.user == (*waits).merged_stacks.user

@@ -56,6 +56,13 @@ impl Mm {
         self.0 as u64
     }
 
+    /// Address of its `mmap_lock`.
+    #[inline(always)]
+    pub fn mmap_lock(self) -> Option<u64> {
+        let offset = config!(mm_mmap_lock);
+        (offset != MISSING).then(|| self.address().wrapping_add(u64::from(offset)))
+    }
+
     /// `SUID_DUMP_*`: the lowest bits of its flags (`MMF_DUMPABLE_MASK`).
     #[inline(always)]
     pub(super) fn dumpable(self) -> Option<u32> {

@@ -33,7 +33,7 @@ pub use cost::{Cost, ProcessCost, ProgramCost, ProgramCosts, RingCost, Thinning,
 pub use fault::{Attempts, Fault, FaultFile, FaultVma, MAX_ORDER, OtherFaults, PagesRead};
 pub use mapping::{MAP_SHARED, Mapping, PROT_EXEC};
 pub use owners::Owners;
-pub use switch::{Call, CallPath, FileName, OpenFile, StackAhead, Wait, Waker};
+pub use switch::{Call, CallPath, FileName, KernelLock, LockId, OpenFile, StackAhead, Wait, Waker};
 pub use usage::Usage;
 
 use crate::addr::{KernelOffset, Timestamp};

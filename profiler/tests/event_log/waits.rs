@@ -1,8 +1,9 @@
 //! Random waits and block requests.
 
-use profiler::addr::Timestamp;
+use profiler::addr::{KernelOffset, Timestamp};
 use profiler::event::{
-    Bio, Call, CallPath, Device, DeviceName, Event, FileName, OpenFile, Request, StackAhead, Stacks, Wait, Waker,
+    Bio, Call, CallPath, Device, DeviceName, Event, FileName, KernelLock, LockId, OpenFile, Request, StackAhead,
+    Stacks, Wait, Waker,
 };
 use proptest::prelude::*;
 
@@ -29,12 +30,23 @@ pub fn waits() -> impl Strategy<Value = Event<'static>> {
         user,
         kernel,
     });
+    let lock =
+        any::<(bool, u64, u32, Option<(u32, u32)>)>().prop_map(|(is_static, number, flags, holder)| KernelLock {
+            id: if is_static {
+                LockId::Static(KernelOffset(number))
+            } else {
+                LockId::Number(number)
+            },
+            flags,
+            holder,
+        });
     let times = any::<(u64, u64, u64, u64, u64)>();
     let what = (
         any::<(u16, u32, u32)>(),
         1..=u32::MAX,
         prop::option::of(call),
         prop::option::of(waker),
+        (prop::option::of(lock), any::<Option<i32>>()),
     );
     // A wait has no copy of the stack.
     let stacks_of_wait = stacks().prop_map(|stacks| Stacks {
@@ -42,7 +54,12 @@ pub fn waits() -> impl Strategy<Value = Event<'static>> {
         ..stacks
     });
     let wait = (at(), times, what, stacks_of_wait).prop_map(
-        |(at, (out, end, off, queued, longest), ((cpu, state, flags), count, call, waker), stacks)| {
+        |(
+            at,
+            (out, end, off, queued, longest),
+            ((cpu, state, flags), count, call, waker, (lock, priority)),
+            stacks,
+        )| {
             Event::Wait(Wait {
                 at,
                 cpu,
@@ -56,6 +73,8 @@ pub fn waits() -> impl Strategy<Value = Event<'static>> {
                 flags,
                 call,
                 waker,
+                lock,
+                priority,
                 stacks,
             })
         },

@@ -390,7 +390,7 @@ proptest! {
                     count, state: flags >> 3, flags,
                     call: (kind == 4).then_some(Call { number: flags % 500, arguments: [a, b, c], file: Some(open) }),
                     waker: (key > 2).then(|| Waker { time: Timestamp(d), pid: 7, tid: 7 + flags % 3, user: key, kernel: key - 2 }),
-                    stacks: stacks(key, key / 3),
+                    stacks: stacks(key, key / 3), ..Wait::default()
                 }),
             });
         }

@@ -1,7 +1,7 @@
 //! Encodes events for a chunk's payload; `decode` is the inverse.
 
 mod block;
-mod switch;
+pub mod switch;
 
 use profiler_common::numbered;
 use profiler_common::stack::{FLAG_CHECK, FLAG_USER_REGS, FLAG_WALK_COMPLETE};

@@ -1,7 +1,7 @@
 //! Captured waits, and the records that they refer to.
 
 use super::{At, FileId, Stacks};
-use crate::addr::Timestamp;
+use crate::addr::{KernelOffset, Timestamp};
 
 /// A thread was off-CPU; its [`At::time`] is the end of the wait, or, for several merged waits, the
 /// time of the report.
@@ -31,9 +31,33 @@ pub struct Wait {
     pub call: Option<Call>,
     /// The waker of the thread.
     pub waker: Option<Waker>,
+    /// The last lock of the kernel that the thread was about to sleep for. This wait is for it only if its stack says so.
+    pub lock: Option<KernelLock>,
+    /// The thread's scheduling priority (`task_struct.prio`): lower numbers run first. `None`: not recorded.
+    pub priority: Option<i32>,
     /// Its stack. No copy: the part that the walk did not reach is in a [`StackAhead`] of the same
     /// thread with the time `out`.
     pub stacks: Stacks<'static>,
+}
+
+/// A lock of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelLock {
+    /// Which one.
+    pub id: LockId,
+    /// `profiler_common::switch::lock`
+    pub flags: u32,
+    /// Thread group and thread of its holder when the wait began.
+    pub holder: Option<(u32, u32)>,
+}
+
+/// The identity of a lock of the kernel, without its address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LockId {
+    /// A variable of the kernel, whose name a [`super::Event::KernelSymbol`] may have.
+    Static(KernelOffset),
+    /// Another one: a number within the recording.
+    Number(u64),
 }
 
 /// A system call.

@@ -14,6 +14,7 @@ use profiler_common::switch::{
 use super::cycle::Drain;
 use super::records::{self, wait_of};
 use super::selected::Selected;
+use crate::proc::kallsyms::KernelAddresses;
 use crate::proc::procfs;
 use base::addr::Timestamp;
 use base::event::{At, Event, Wait};
@@ -94,7 +95,8 @@ pub fn write(
         if let Some(rest) = records::rest_of(at, &state.faults.others) {
             drain.write_complete(Event::Fault(rest));
         }
-        let waits = waits(at, beginning, &state).filter(|_| has_waits);
+        let kernel = drain.kernel.as_mut();
+        let waits = waits(at, beginning, &state, kernel).filter(|_| has_waits);
         for wait in waits {
             if !drain.has_reported(tid, wait.out) {
                 drain.write_complete(Event::Wait(wait));
@@ -108,9 +110,15 @@ pub fn write(
 }
 
 /// Aggregated waits that were not reported yet, and the one in progress.
-fn waits(at: At, beginning: Timestamp, state: &ThreadState) -> impl Iterator<Item = Wait> {
+fn waits(
+    at: At,
+    beginning: Timestamp,
+    state: &ThreadState,
+    mut kernel: Option<&mut KernelAddresses>,
+) -> impl Iterator<Item = Wait> + use<> {
     let waits = &state.waits;
-    let merged = (waits.merged.count > 0).then(|| wait_of(at, 0, &waits.merged, &waits.merged_stacks));
+    let merged =
+        (waits.merged.count > 0).then(|| wait_of(at, 0, (&waits.merged, &waits.merged_stacks), kernel.as_deref_mut()));
     let now = match (waits.now.out, waits.seen) {
         // It was not switched in or out.
         (_, 0) => Some((state.since.max(beginning.0), WAIT_UNSEEN_START)),
@@ -132,7 +140,7 @@ fn waits(at: At, beginning: Timestamp, state: &ThreadState) -> impl Iterator<Ite
             flags: flags | WAIT_UNFINISHED,
             ..waits.now
         };
-        wait_of(at, 0, &body, &waits.stacks)
+        wait_of(at, 0, (&body, &waits.stacks), kernel)
     });
     merged.into_iter().chain(now)
 }

@@ -122,7 +122,7 @@ pub fn bulk_event<'a>(
         return pages_read(record).map(Event::PagesRead);
     }
     if kind == Kind::Wait as u16 {
-        return switch::wait(record).map(Event::Wait);
+        return switch::wait(record, kernel).map(Event::Wait);
     }
     if kind == Kind::StackAhead as u16 {
         return switch::stack_ahead(record).map(Event::StackAhead);

@@ -58,17 +58,19 @@ pub fn path_argument(config: &Config, call: u32) -> Option<usize> {
 pub fn programs(asked: OffCpu) -> &'static [&'static str] {
     match asked {
         OffCpu::Off => &[],
-        OffCpu::AtLeast(_) => &["sched_waking"],
+        OffCpu::AtLeast(_) => &["sched_waking", "contention_begin"],
     }
 }
 
-/// Attaches the hook that reports wakers.
+/// Attaches the hooks that report wakers, and locks of the kernel.
 pub fn watch(ebpf: &mut Ebpf, types: &Types, asked: OffCpu, status: &mut Vec<HookStatus>) {
-    let remedy = "no action needed: wakers are left out (docs/waits.md)";
-    status.extend(hook::attach_tracepoints(
-        ebpf,
-        types,
-        ("switch", programs(asked)),
-        remedy,
-    ));
+    for program in programs(asked) {
+        let remedy = match *program {
+            "contention_begin" => {
+                "no action needed: locks of the kernel are known by their functions only (docs/waits.md); Linux 5.19 or newer has it"
+            }
+            _ => "no action needed: wakers are left out (docs/waits.md)",
+        };
+        status.extend(hook::attach_tracepoints(ebpf, types, ("switch", &[program]), remedy));
+    }
 }

@@ -2,6 +2,7 @@
 //! names.
 
 mod ask;
+mod locks;
 mod name;
 
 use std::fs::File;
@@ -11,9 +12,10 @@ use anyhow::Context as _;
 use rustc_hash::FxHashSet;
 use symbols::kallsyms::KernelSymbols;
 
+use self::locks::Locks;
 use self::name::Namer;
 use base::addr::KernelOffset;
-use base::event::Event;
+use base::event::{Event, LockId};
 
 const KALLSYMS: &str = "/proc/kallsyms";
 /// Distinct kernel addresses that are named at the end.
@@ -35,6 +37,7 @@ pub struct KernelAddresses {
     text: u64,
     /// The addresses to name.
     seen: FxHashSet<u64>,
+    locks: Locks,
 }
 
 impl KernelAddresses {
@@ -45,7 +48,14 @@ impl KernelAddresses {
         Ok(text.map(|text| Self {
             text,
             seen: FxHashSet::default(),
+            locks: Locks::default(),
         }))
+    }
+
+    /// The identity of a lock. Variables of the kernel are named at the end.
+    pub fn lock(&mut self, address: u64) -> LockId {
+        self.locks
+            .id(self.text, address, || addresses(["_end"]).ok().and_then(|[end]| end))
     }
 
     /// Notes an address and returns its offset. A return address is noted as the call before it: after a call that
@@ -80,6 +90,10 @@ impl KernelAddresses {
                     .as_ref()
                     .map(|of| self.name(address, of.start, of.name.clone())),
             );
+        }
+        for address in self.locks.variables() {
+            let variable = kernel.function(address)?;
+            names.extend(variable.map(|of| self.name(address, of.start, of.name)));
         }
         Ok(names)
     }
@@ -175,6 +189,7 @@ mod tests {
         let mut kernel = KernelAddresses {
             text: find_text(LIST).unwrap().unwrap(),
             seen: FxHashSet::default(),
+            locks: Locks::default(),
         };
         assert_eq!(kernel.offset(0xffff_1105, false), KernelOffset(0x105));
         assert_eq!(kernel.offset(0xffff_a020, true), KernelOffset(0x9020));

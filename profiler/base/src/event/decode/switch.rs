@@ -1,9 +1,10 @@
 //! Decodes waits and the records that they refer to.
 
 use super::{Decoder, cpu, file, text};
-use crate::addr::Timestamp;
+use crate::addr::{KernelOffset, Timestamp};
 use crate::event::bytes::{Bytes, Malformed};
-use crate::event::{At, Call, CallPath, FileName, OpenFile, StackAhead, Wait, Waker};
+use crate::event::encode::switch::DEFAULT_PRIORITY;
+use crate::event::{At, Call, CallPath, FileName, KernelLock, LockId, OpenFile, StackAhead, Wait, Waker};
 
 impl Decoder {
     pub(super) fn wait(&mut self, at: At, bytes: &mut Bytes<'_>) -> Result<Wait, Malformed> {
@@ -26,7 +27,7 @@ impl Decoder {
         };
         let present = bytes.byte()?;
         let is = |bit: u8| present >> bit & 1 != 0;
-        if present >> 4 != 0 || is(1) && !is(0) || is(3) && !is(1) || wait.count == 0 {
+        if present >> 6 != 0 || is(1) && !is(0) || is(3) && !is(1) || wait.count == 0 {
             return Err(Malformed);
         }
         if is(0) {
@@ -46,6 +47,13 @@ impl Decoder {
                 user: bytes.get()?,
                 kernel: bytes.get()?,
             });
+        }
+        if is(4) {
+            wait.lock = Some(lock(bytes)?);
+        }
+        if is(5) {
+            let priority = bytes.get_difference(DEFAULT_PRIORITY)?.cast_signed();
+            wait.priority = Some(i32::try_from(priority).map_err(|_| Malformed)?);
         }
         wait.stacks = self.stacks(at.pid, bytes)?;
         Ok(wait)
@@ -67,6 +75,26 @@ pub(super) fn file_name(bytes: &mut Bytes<'_>, is_numbered: bool) -> Result<File
         file: file(bytes)?,
         path: text(bytes)?,
     })
+}
+
+fn lock(bytes: &mut Bytes<'_>) -> Result<KernelLock, Malformed> {
+    let present = bytes.byte()?;
+    let number = bytes.get()?;
+    let id = match present & 1 {
+        0 => LockId::Number(number),
+        _ => LockId::Static(KernelOffset(number)),
+    };
+    let flags = bytes.get_u32()?;
+    let holder = match present >> 1 {
+        0 => None,
+        1 => {
+            let pid = bytes.get_u32()?;
+            let tid = bytes.get_difference(u64::from(pid))?;
+            Some((pid, u32::try_from(tid).map_err(|_| Malformed)?))
+        }
+        _ => return Err(Malformed),
+    };
+    Ok(KernelLock { id, flags, holder })
 }
 
 fn open_file(bytes: &mut Bytes<'_>, has_name: bool) -> Result<OpenFile, Malformed> {

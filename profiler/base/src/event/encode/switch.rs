@@ -3,7 +3,10 @@
 use super::{Encoder, Tag, put_file};
 use crate::event::bytes::{Malformed, put, put_bytes, put_difference};
 use crate::event::format::MAX_TEXT;
-use crate::event::{CallPath, FileName, OpenFile, StackAhead, Wait};
+use crate::event::{CallPath, FileName, KernelLock, LockId, OpenFile, StackAhead, Wait};
+
+/// `DEFAULT_PRIO` of include/linux/sched/prio.h: that of nice 0.
+pub const DEFAULT_PRIORITY: u64 = 120;
 
 impl Encoder {
     pub(super) fn wait(&mut self, out: &mut Vec<u8>, wait: &Wait) -> Result<(), Malformed> {
@@ -21,7 +24,14 @@ impl Encoder {
         }
         let file = wait.call.and_then(|call| call.file);
         let name = file.map_or(0, |file| file.name);
-        let present = [wait.call.is_some(), file.is_some(), wait.waker.is_some(), name != 0];
+        let present = [
+            wait.call.is_some(),
+            file.is_some(),
+            wait.waker.is_some(),
+            name != 0,
+            wait.lock.is_some(),
+            wait.priority.is_some(),
+        ];
         out.push(present.iter().enumerate().map(|(bit, is)| u8::from(*is) << bit).sum());
         if let Some(call) = &wait.call {
             put(out, u64::from(call.number));
@@ -41,6 +51,12 @@ impl Encoder {
             put_difference(out, u64::from(waker.pid), u64::from(waker.tid));
             put(out, waker.user);
             put(out, waker.kernel);
+        }
+        if let Some(lock) = &wait.lock {
+            put_lock(out, lock);
+        }
+        if let Some(priority) = wait.priority {
+            put_difference(out, DEFAULT_PRIORITY, i64::from(priority).cast_unsigned());
         }
         self.stacks(out, wait.at.pid, &wait.stacks)
     }
@@ -66,6 +82,20 @@ pub(super) fn file_name(out: &mut Vec<u8>, name: &FileName) {
     }
     put_file(out, &name.file);
     put_bytes(out, &name.path, MAX_TEXT);
+}
+
+fn put_lock(out: &mut Vec<u8>, lock: &KernelLock) {
+    let (is_static, number) = match lock.id {
+        LockId::Static(offset) => (1, offset.0),
+        LockId::Number(number) => (0, number),
+    };
+    out.push(is_static | u8::from(lock.holder.is_some()) << 1);
+    put(out, number);
+    put(out, u64::from(lock.flags));
+    if let Some((pid, tid)) = lock.holder {
+        put(out, u64::from(pid));
+        put_difference(out, u64::from(pid), u64::from(tid));
+    }
 }
 
 fn put_open_file(out: &mut Vec<u8>, file: &OpenFile) {

@@ -1,18 +1,36 @@
 //! Converts records of waits and file names to events.
 
 use profiler_common::switch::{
-    self, CallPath as PathRecord, FileNameHead, StackAheadHead, WAIT_HAS_FILE, WAIT_IN_CALL, WAIT_WOKEN,
+    self, CallPath as PathRecord, FileNameHead, NO_PRIORITY, StackAheadHead, WAIT_BIRTH, WAIT_HAS_FILE, WAIT_IN_CALL,
+    WAIT_PREEMPTED, WAIT_UNFINISHED, WAIT_UNSEEN_START, WAIT_WOKEN,
 };
 use profiler_common::{RecordHeader, RecordKind};
 
+use crate::proc::kallsyms::KernelAddresses;
+
 use super::fields::{at, file, read, stacks};
 use base::addr::Timestamp;
-use base::event::{At, Call, CallPath, FileId, OpenFile, StackAhead, Wait, Waker};
+use base::event::{At, Call, CallPath, FileId, KernelLock, OpenFile, StackAhead, Wait, Waker};
 
-pub(super) fn wait(record: &[u8]) -> Option<Wait> {
+pub(super) fn wait(record: &[u8], kernel: Option<&mut KernelAddresses>) -> Option<Wait> {
     let record = read::<switch::Wait>(record)?;
     let at = at(&record.header);
-    Some(wait_of(at, record.header.cpu, &record.body, &record.stacks))
+    Some(wait_of(at, record.header.cpu, (&record.body, &record.stacks), kernel))
+}
+
+/// The lock of a wait's record; `None` too where the kernel hides its addresses.
+fn lock_of(body: &switch::WaitBody, kernel: Option<&mut KernelAddresses>) -> Option<KernelLock> {
+    let switch::KernelLock {
+        address,
+        holder_pid,
+        holder_tid,
+    } = body.lock;
+    let kernel = kernel.filter(|_| address != 0 && body.flags & WAIT_PREEMPTED == 0)?;
+    Some(KernelLock {
+        id: kernel.lock(address),
+        flags: body.lock_flags,
+        holder: (holder_tid != 0).then_some((holder_pid, holder_tid)),
+    })
 }
 
 /// The system call of a wait's record, according to its flags.
@@ -31,7 +49,12 @@ fn call_of(flags: u32, number: u32, arguments: [u64; 3], open: &switch::OpenFile
 }
 
 /// Converts a wait of the kernel side.
-pub fn wait_of(at: At, cpu: u16, body: &switch::WaitBody, place: &profiler_common::stack::Stacks) -> Wait {
+pub fn wait_of(
+    at: At,
+    cpu: u16,
+    (body, place): (&switch::WaitBody, &profiler_common::stack::Stacks),
+    kernel: Option<&mut KernelAddresses>,
+) -> Wait {
     let is = |flag| body.flags & flag != 0;
     let call = call_of(body.flags, body.call, body.arguments, &body.file);
     let waker = is(WAIT_WOKEN).then_some(Waker {
@@ -41,6 +64,8 @@ pub fn wait_of(at: At, cpu: u16, body: &switch::WaitBody, place: &profiler_commo
         user: body.waker.user,
         kernel: body.waker.kernel,
     });
+    // Neither switch was seen.
+    let is_unknown = is(WAIT_UNFINISHED) && (is(WAIT_BIRTH) || is(WAIT_UNSEEN_START));
     Wait {
         at,
         cpu,
@@ -54,6 +79,8 @@ pub fn wait_of(at: At, cpu: u16, body: &switch::WaitBody, place: &profiler_commo
         flags: body.flags,
         call,
         waker,
+        lock: lock_of(body, kernel),
+        priority: (body.priority != NO_PRIORITY && !is_unknown).then_some(body.priority),
         stacks: stacks(place, &[]).unwrap_or_default(),
     }
 }

@@ -1,0 +1,42 @@
+//! Which lock of the kernel a thread is about to sleep for.
+//!
+//! The end of contention is not traced: it is reported for spin locks too, which would then cost something. Whether a wait is for
+//! the thread's last lock is seen by the functions on its kernel stack instead.
+
+use aya_ebpf::macros::btf_tracepoint;
+use aya_ebpf::programs::BtfTracePointContext;
+use profiler_common::switch::{KernelLock, lock};
+
+use crate::kernel::{self, Owner, Task};
+use crate::maps::THREADS;
+use crate::preempt::Held;
+
+/// `contention_begin(void *lock, unsigned int flags)`, in the waiting thread (5.19 and later).
+#[btf_tracepoint(function = "contention_begin")]
+pub fn contention_begin(ctx: BtfTracePointContext) -> i32 {
+    let flags = ctx.arg::<u64>(1) as u32;
+    if flags & lock::SPIN != 0 {
+        return 0;
+    }
+    let task = Task::current();
+    let Some(state) = THREADS.get_ptr_mut(&task.address()) else {
+        return 0;
+    };
+    let _held = Held::new();
+    let address = ctx.arg::<u64>(0);
+    let Owner { pid, tid, is_reader } = kernel::owner(address, flags);
+    let is_own_mmap = task.mm().and_then(|mm| mm.mmap_lock()) == Some(address);
+    // SAFETY: the entry of the current thread, whose switches alone read these fields.
+    unsafe {
+        let waits = &raw mut (*state).waits;
+        (*waits).lock = KernelLock {
+            address,
+            holder_pid: pid,
+            holder_tid: tid,
+        };
+        (*waits).lock_flags = flags
+            | if is_own_mmap { lock::OWN_MMAP } else { 0 }
+            | if is_reader { lock::HELD_BY_READERS } else { 0 };
+    }
+    0
+}
