@@ -215,6 +215,8 @@ mod tests {
             in_fault: false,
             cpu: None,
             futex: None,
+            lock: None,
+            priority: None,
         };
         (tables, wait)
     }

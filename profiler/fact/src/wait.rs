@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{MappedFileId, StackId, ThreadId};
+use super::{KernelLock, MappedFileId, StackId, ThreadId};
 use base::addr::{Avma, Timestamp};
 use base::named;
 
@@ -41,6 +41,12 @@ pub struct WaitFact {
     pub cpu: Option<u16>,
     /// The futex that it waited for, if its reason is a lock or a condition; for several waits, the first one's.
     pub futex: Option<Futex>,
+    /// The lock of the kernel that it waited for, if the kernel reports locks; for several waits, their holder is the
+    /// first one's.
+    pub lock: Option<Box<KernelLock>>,
+    /// The thread's scheduling priority at the switch-out, or if it was not seen at the switch-in (`task_struct.prio`): lower numbers run first. From -1
+    /// (deadline) over 0 to 99 (real-time) to 139.
+    pub priority: Option<i16>,
 }
 
 impl WaitFact {

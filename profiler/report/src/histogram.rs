@@ -88,6 +88,8 @@ pub(crate) mod tests {
             in_fault: false,
             cpu: None,
             futex: None,
+            lock: None,
+            priority: None,
         }
     }
 

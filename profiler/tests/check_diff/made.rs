@@ -213,6 +213,8 @@ pub fn wait(us: u64, long: u64, reason: WaitReason) -> WaitFact {
         in_fault: false,
         cpu: None,
         futex: None,
+        lock: None,
+        priority: None,
     }
 }
 

@@ -224,6 +224,8 @@ fn rows_show_the_largest_part_and_blocked_time() {
         in_fault: false,
         cpu: None,
         futex: None,
+        lock: None,
+        priority: None,
     };
     let cause = Cause {
         effect: Effect {

@@ -85,6 +85,8 @@ fn a_holder_did_what_the_program_did() {
         if known.did == "queue" {
             let patterns = lock["patterns"].as_array().unwrap();
             assert!(patterns.contains(&"preempted holder".into()), "{lock}");
+            // The waiter's priority is not better than that of the thread that ran.
+            assert!(!patterns.contains(&"priority inversion".into()), "{lock}");
             let mut by = lock["preempted_by"].as_array().unwrap().iter();
             let hog = by.find(|by| by["tid"].as_u64() == Some(known.hog)).unwrap();
             assert!(number(hog, "time_ns") + TOLERANCE >= 40_000_000, "{lock}");

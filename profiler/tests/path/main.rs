@@ -21,6 +21,7 @@
 mod harness;
 
 mod disks;
+mod kernel_locks;
 mod locks;
 mod options;
 mod programs;

@@ -6,7 +6,19 @@ use crate::run::{Run, record};
 #[test]
 fn oracles_build() {
     for name in [
-        "chain", "join", "pipeline", "convoy", "preempt", "holders", "child", "uring", "ahead", "journal",
+        "chain",
+        "join",
+        "pipeline",
+        "convoy",
+        "preempt",
+        "holders",
+        "child",
+        "uring",
+        "ahead",
+        "journal",
+        "mmaplock",
+        "inodelock",
+        "inversion",
     ] {
         assert!(crate::harness::Oracle::c(&format!("path/{name}")).path.exists());
     }

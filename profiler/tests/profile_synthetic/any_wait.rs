@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use profiler::addr::{Avma, Timestamp};
+use profiler::addr::{Avma, KernelOffset, Timestamp};
+use profiler::event::LockId;
 use profiler::fact::request::{BioFact, BioSource, Operation, RequestCoverage, RequestKind};
 use profiler::fact::wait::{Coverage, Futex, WaitCall, WaitReason, WakerFact};
-use profiler::fact::{DeviceId, MappedFileId, RequestFact, StackId, ThreadId, WaitFact};
+use profiler::fact::{
+    DeviceId, KernelLock, LockHolder, LockKind, MappedFileId, RequestFact, StackId, ThreadId, WaitFact,
+};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -35,6 +38,31 @@ fn futex() -> impl Strategy<Value = Futex> {
     (any::<u64>(), place).prop_map(|(address, place)| Futex {
         address: Avma(address),
         place,
+    })
+}
+
+fn lock() -> impl Strategy<Value = KernelLock> {
+    let id = prop_oneof![
+        any::<u64>().prop_map(LockId::Number),
+        any::<u64>().prop_map(|offset| LockId::Static(KernelOffset(offset)))
+    ];
+    let thread = prop::option::of((0u32..5).prop_map(ThreadId));
+    let holder = (any::<u32>(), any::<u32>(), thread, any::<bool>());
+    let holder = holder.prop_map(|(pid, tid, thread, is_reader)| LockHolder {
+        pid,
+        tid,
+        thread,
+        is_reader,
+    });
+    let kind = select(LockKind::ALL.to_vec());
+    let what = any::<(bool, bool, Option<String>)>();
+    (id, kind, what, prop::option::of(holder)).prop_map(|(id, kind, (is_read, is_own_mmap, name), holder)| KernelLock {
+        id,
+        kind,
+        is_read,
+        is_own_mmap,
+        name: name.map(Into::into),
+        holder,
     })
 }
 
@@ -78,14 +106,18 @@ fn wait() -> impl Strategy<Value = WaitFact> {
         coverage,
         any::<bool>(),
         any::<Option<u16>>(),
-        prop::option::of(futex()),
+        (
+            prop::option::of(futex()),
+            prop::option::of(lock()),
+            any::<Option<i16>>(),
+        ),
     );
     let who = (stack(), prop::option::of(call()), prop::option::of(waker()));
     (when, sums, what, who).prop_map(
         |(
             (start, length, thread),
             (off, queued, longest, count),
-            (reason, coverage, in_fault, cpu, futex),
+            (reason, coverage, in_fault, cpu, (futex, lock, priority)),
             (stack, call, waker),
         )| {
             let off = off.unwrap_or(Duration::from_nanos(length));
@@ -106,6 +138,8 @@ fn wait() -> impl Strategy<Value = WaitFact> {
                 in_fault,
                 cpu,
                 futex,
+                lock: lock.map(Box::new),
+                priority,
             }
         },
     )

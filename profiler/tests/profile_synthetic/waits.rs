@@ -31,6 +31,8 @@ pub fn wait(start: u64, end: u64, thread: u32, reason: WaitReason) -> WaitFact {
         in_fault: false,
         cpu: None,
         futex: None,
+        lock: None,
+        priority: None,
     }
 }
 

@@ -19,6 +19,7 @@ use proptest::prelude::*;
 
 use crate::harness::{at, locations, log};
 
+mod locks;
 mod quota;
 
 const READ: u32 = 0;
@@ -376,9 +377,8 @@ proptest! {
         steps in prop::collection::vec((0..6u8, 0..400u64, any::<[u64; 4]>(), 1..=u32::MAX, any::<u32>(), 0..6u64), 0..30),
     ) {
         let mut events = vec![born(7), kernel(1, &[1, 2, 3]), user(2, &[4, 5])];
-        for (kind, time, numbers, count, flags, key) in steps {
+        for (kind, time, [a, b, c, d], count, flags, key) in steps {
             let at = at(time, 7 + flags % 2, 7 + flags % 3);
-            let [a, b, c, d] = numbers;
             let file = FileId { inode: a % 3, ..FileId::default() };
             let open = OpenFile { file, mode: count, magic: 0, name: d % 4 };
             events.push(match kind {
@@ -390,7 +390,7 @@ proptest! {
                     count, state: flags >> 3, flags,
                     call: (kind == 4).then_some(Call { number: flags % 500, arguments: [a, b, c], file: Some(open) }),
                     waker: (key > 2).then(|| Waker { time: Timestamp(d), pid: 7, tid: 7 + flags % 3, user: key, kernel: key - 2 }),
-                    stacks: stacks(key, key / 3), ..Wait::default()
+                    stacks: stacks(key, key / 3), ..locks::any(key, a, flags)
                 }),
             });
         }

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use profiler::addr::{Avma, ns};
+use profiler::event::LockId;
 use profiler::fact::wait::{Futex, WaitCall, WakerFact};
-use profiler::fact::{FactSink as _, MappedFileId, StackId, Tables, ThreadId, WaitFact, WaitReason};
+use profiler::fact::{
+    FactSink as _, KernelLock, LockHolder, LockKind, MappedFileId, StackId, Tables, ThreadId, WaitFact, WaitReason,
+};
 use profiler::report::export::{csv_head, csv_row, json_row};
 use profiler::report::grid::Measure as _;
 use profiler::report::locks::export::{COLUMNS, Exporter};
@@ -53,6 +56,7 @@ fn wait(i: u64, stacks: &[StackId]) -> WaitFact {
         }),
         waker: (!i.is_multiple_of(5)).then_some(waker),
         futex,
+        lock: None,
         ..wait
     }
 }
@@ -144,6 +148,7 @@ fn other_waits_are_not_for_locks() {
             &WaitFact {
                 reason,
                 futex,
+                lock: None,
                 stack,
                 ..numbered(i, &stacks)
             },
@@ -202,4 +207,56 @@ fn rows_add_up_to_the_single_waits() {
             assert!(end > start && number(row, "blocked_ns") <= (end - start) * number(row, "waiters"));
         }
     });
+}
+
+#[test]
+fn locks_of_the_kernel_have_names_and_the_holder_that_the_kernel_showed() {
+    let (tables, stacks) = tables();
+    let mut facts = LockFacts::default();
+    let lock = |number, is_own_mmap| KernelLock {
+        id: LockId::Number(number),
+        kind: LockKind::Rwsem,
+        is_read: true,
+        is_own_mmap,
+        name: None,
+        holder: Some(LockHolder {
+            pid: 100,
+            tid: 101,
+            thread: Some(ThreadId(1)),
+            is_reader: false,
+        }),
+    };
+    // Once a thread waited for the lock of its own address space, later waits for it are for that.
+    let locks = [lock(1, false), lock(2, true), lock(2, false), lock(2, false)];
+    for (i, lock) in (100..).zip(locks) {
+        let wait = WaitFact {
+            reason: WaitReason::Memory,
+            thread: ThreadId(0),
+            count: 1,
+            futex: None,
+            lock: Some(Box::new(lock)),
+            waker: None,
+            ..numbered(i, &stacks)
+        };
+        facts.wait(&tables, &wait);
+    }
+    let view = View::new(&tables, &facts.waits);
+    let locks = LockView::new(&view, facts.lanes.lanes(&tables), &Selector::default(), false);
+    let report = LockReport::new(&locks);
+    let mut found: Vec<_> = report
+        .locks
+        .iter()
+        .map(|lock| (lock.lock.as_str(), lock.number, lock.totals.waits))
+        .collect();
+    found.sort_unstable();
+    let process = &tables.processes[tables.threads[0].process.index()];
+    let space = format!("mmap_lock of {}", process.name);
+    assert_eq!(found, [(space.as_str(), None, 3), ("rwsem #1", Some(1), 1)]);
+    for lock in &report.locks {
+        assert_eq!(lock.kind, "rwsem");
+        // The last wait began when this thread had the lock, and nothing released it.
+        let details = lock.details.as_ref().unwrap();
+        let holder = details.by_holder.rows.iter().find(|row| row.number("tid") == Some(101));
+        assert!(holder.is_some_and(|row| row.tally.blocked_ns > 0), "{lock:?}");
+    }
 }

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use fixtures::rows::{START, module, process, thread};
 use profiler::addr::{Avma, KernelOffset, Svma, Timestamp};
+use profiler::event::LockId;
 use profiler::fact::wait::{Coverage, Futex, WaitCall, WakerFact};
 use profiler::fact::{
-    Cause, Effect, EffectKind, FactSink, Frame, FrameId, FrameName, HolderRef, Location, MappedFile, MappedFileId,
-    ModuleId, ModuleKind, Reason, SourceFrame, StackId, StackNode, Tables, ThreadId, WaitFact, WaitReason,
+    Cause, Effect, EffectKind, FactSink, Frame, FrameId, FrameName, HolderRef, KernelLock, Location, LockKind,
+    MappedFile, MappedFileId, ModuleId, ModuleKind, Reason, SourceFrame, StackId, StackNode, Tables, ThreadId,
+    WaitFact, WaitReason,
 };
 use profiler::report::waits::Facts;
 
@@ -147,6 +149,17 @@ pub fn numbered(i: u64, stacks: &[StackId]) -> WaitFact {
             address: Avma(0x40 + i),
             place: i.is_multiple_of(16).then_some((MappedFileId(0), i)),
         }),
+        lock: i.is_multiple_of(10).then(|| {
+            Box::new(KernelLock {
+                id: LockId::Number(i % 3),
+                kind: LockKind::Rwsem,
+                is_read: true,
+                is_own_mmap: false,
+                name: Some(EVIL.into()),
+                holder: None,
+            })
+        }),
+        priority: Some(120),
     }
 }
 

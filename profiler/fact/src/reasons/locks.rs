@@ -1,38 +1,42 @@
 //! Which lock of the kernel a thread waited for, as far as the functions on its stack say.
 
 use super::kernel::{fits, plain};
+use crate::LockKind;
 
-/// A kind of lock in the kernel, and the function that wanted it.
+/// A lock of the kernel, by the functions on a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct KernelLock<'f> {
-    /// `mutex`, `rwsem`, and so on.
-    pub kind: &'static str,
+pub struct TakenLock<'f> {
+    /// Its kind.
+    pub kind: LockKind,
     /// The innermost function outside of the lock's own, as the kernel's symbol table has it.
     pub taker: &'f str,
 }
 
 /// Functions of locks by kind (`kernel/locking/*.c`), separated by spaces; a trailing `*` matches any suffix.
-const LOCKS: [(&str, &str); 6] = [
-    ("mutex", "__mutex_lock* mutex_lock* ww_mutex_lock* __ww_mutex_lock*"),
+const LOCKS: [(LockKind, &str); 6] = [
     (
-        "rwsem",
+        LockKind::Mutex,
+        "__mutex_lock* mutex_lock* ww_mutex_lock* __ww_mutex_lock*",
+    ),
+    (
+        LockKind::Rwsem,
         "rwsem_down_* down_read down_read_* down_write down_write_* __down_read* __down_write*",
     ),
     (
-        "percpu-rwsem",
+        LockKind::PercpuRwsem,
         "percpu_rwsem_wait __percpu_down_read percpu_down_read percpu_down_write",
     ),
     (
-        "semaphore",
+        LockKind::Semaphore,
         "down down_interruptible down_killable down_timeout __down __down_interruptible __down_killable \
          __down_timeout __down_common ___down_common",
     ),
     (
-        "rt-mutex",
+        LockKind::RtMutex,
         "rt_mutex_lock* __rt_mutex_lock* rt_mutex_slowlock* __rt_mutex_slowlock* rt_mutex_schedule \
          rt_mutex_slowlock_block",
     ),
-    ("bit-lock", "__wait_on_bit_lock out_of_line_wait_on_bit_lock"),
+    (LockKind::BitLock, "__wait_on_bit_lock out_of_line_wait_on_bit_lock"),
 ];
 
 /// The scheduler, and the programs on its tracepoints, which are further in on each stack.
@@ -41,7 +45,7 @@ const SCHEDULER: &str = "__schedule* schedule schedule_preempt_disabled schedule
 
 /// The kernel's lock that a stack waits for, innermost function first; `None` if the innermost function outside of the
 /// scheduler is not a lock's, or the functions have no names.
-pub fn kernel_lock<'f>(functions: impl IntoIterator<Item = &'f str>) -> Option<KernelLock<'f>> {
+pub fn kernel_lock<'f>(functions: impl IntoIterator<Item = &'f str>) -> Option<TakenLock<'f>> {
     let is = |names: &str, name: &str| names.split(' ').any(|pattern| fits(pattern, plain(name)));
     let mut functions = functions.into_iter().skip_while(|name| is(SCHEDULER, name));
     let first = functions.next()?;
@@ -50,10 +54,10 @@ pub fn kernel_lock<'f>(functions: impl IntoIterator<Item = &'f str>) -> Option<K
     let mut kind = *kind;
     let taker = functions.find(|name| {
         let further = LOCKS.iter().find(|(_, names)| is(names, name));
-        kind = further.map_or(kind, |(kind, _)| kind);
+        kind = further.map_or(kind, |(kind, _)| *kind);
         further.is_none()
     });
-    taker.filter(|name| !name.is_empty()).map(|taker| KernelLock {
+    taker.filter(|name| !name.is_empty()).map(|taker| TakenLock {
         kind,
         taker: plain(taker),
     })
@@ -66,7 +70,7 @@ mod tests {
     /// The functions are those of `/proc/PID/stack`, with what a tracepoint's stack has in front.
     #[test]
     fn the_taker_is_outside_of_the_lock() {
-        let lock = |stack: &'static str| kernel_lock(stack.split(" < ")).map(|lock| (lock.kind, lock.taker));
+        let lock = |stack: &'static str| kernel_lock(stack.split(" < ")).map(|lock| (lock.kind.name(), lock.taker));
         let cases = [
             (
                 "__schedule < schedule < schedule_preempt_disabled < __mutex_lock.constprop.0 < __mutex_lock_slowpath < \

@@ -30,6 +30,10 @@ pub fn each(tables: &mut Tables, collected: &mut Collected, take: &mut dyn FnMut
                 MarkKind::ProcessStart | MarkKind::ProcessExit { .. } => {}
             }
         }
+        let locks = thread.waits.iter_mut().filter_map(|wait| wait.lock.as_mut());
+        locks
+            .filter_map(|lock| lock.name.as_mut())
+            .for_each(|name| shared(Kind::Function, name, take));
         let calls = thread.waits.iter_mut().filter_map(|wait| wait.call.as_mut());
         calls
             .filter_map(|call| call.path.as_mut())

@@ -5,6 +5,7 @@ mod block;
 mod fault;
 mod known;
 mod last;
+mod lock;
 mod memo;
 mod preamble;
 mod stack;

@@ -1,15 +1,18 @@
 //! Waits in a thread's `ngmi` section, bit-exact: an array for each; times are relative to the
 //! profile's time 0.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::Big;
 use super::references::References;
 use crate::error::ReadError;
 use crate::shared::Shared;
-use base::addr::{Avma, Timestamp};
+use base::addr::{Avma, KernelOffset, Timestamp};
+use base::event::LockId;
 use fact::wait::{Coverage, Futex, WaitCall, WaitFact, WaitReason, WakerFact};
-use fact::{MappedFileId, ThreadId};
+use fact::{KernelLock, LockHolder, LockKind, MappedFileId, ThreadId};
 
 /// A wait. Values that follow from the others are `null`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -37,7 +40,19 @@ pub struct RawWait(
     /// The CPU at its end.
     Option<u16>,
     Option<RawFutex>,
+    Option<RawLock>,
+    /// Scheduling priority.
+    Option<i16>,
 );
+
+/// Lock of the kernel: whether it is a variable of the kernel, and its offset or number; index in [`LockKind::ALL`];
+/// whether for reading, and whether it is that of the own address space; name; holder.
+#[derive(Debug, Serialize, Deserialize)]
+struct RawLock((bool, Big), usize, (bool, bool), Option<Arc<str>>, Option<RawHolder>);
+
+/// Holder: pid, tid, thread, whether it is one of several readers.
+#[derive(Debug, Serialize, Deserialize)]
+struct RawHolder(u32, u32, Option<ThreadId>, bool);
 
 /// Futex: address; file, and the distance from the start of its mappings.
 #[derive(Debug, Serialize, Deserialize)]
@@ -81,13 +96,15 @@ impl RawWait {
                 let place = futex.place.map(|(file, distance)| (file, Big(distance)));
                 RawFutex(Big(futex.address.0), place)
             }),
+            wait.lock.as_deref().map(RawLock::new),
+            wait.priority,
         )
     }
 
     /// Converts back to the wait.
     pub fn fact(&self, thread: ThreadId, to: References<'_>) -> Result<WaitFact, ReadError> {
         let Self(start, length, stack, off, queued, longest, count, reason, (coverage, in_fault), ..) = self;
-        let Self(.., call, waker, cpu, futex) = self;
+        let Self(.., call, waker, cpu, futex, lock, priority) = self;
         let start = to.time(*start)?;
         let end = to.after(start, *length)?;
         let off = off.map_or(end.since(start), Big::duration);
@@ -107,6 +124,8 @@ impl RawWait {
             in_fault: *in_fault,
             cpu: *cpu,
             futex: futex.as_ref().map(|futex| futex.fact(to)).transpose()?,
+            lock: lock.as_ref().map(|lock| lock.fact(to).map(Box::new)).transpose()?,
+            priority: *priority,
         })
     }
 }
@@ -130,6 +149,48 @@ impl RawFutex {
         Ok(Futex {
             address: Avma(address.0),
             place: place.map(|(file, distance)| (file, distance.0)),
+        })
+    }
+}
+
+impl RawLock {
+    fn new(lock: &KernelLock) -> Self {
+        let id = match lock.id {
+            LockId::Static(offset) => (true, Big(offset.0)),
+            LockId::Number(number) => (false, Big(number)),
+        };
+        let kind = LockKind::ALL.iter().position(|kind| *kind == lock.kind);
+        let holder = lock.holder;
+        Self(
+            id,
+            kind.unwrap_or(0),
+            (lock.is_read, lock.is_own_mmap),
+            lock.name.clone(),
+            holder.map(|holder| RawHolder(holder.pid, holder.tid, holder.thread, holder.is_reader)),
+        )
+    }
+
+    fn fact(&self, to: References<'_>) -> Result<KernelLock, ReadError> {
+        let Self((is_static, number), kind, (is_read, is_own_mmap), name, holder) = self;
+        let holder = holder.as_ref().map(|RawHolder(pid, tid, thread, is_reader)| {
+            Ok::<_, ReadError>(LockHolder {
+                pid: *pid,
+                tid: *tid,
+                thread: thread.map(|thread| to.thread(thread)).transpose()?,
+                is_reader: *is_reader,
+            })
+        });
+        Ok(KernelLock {
+            id: if *is_static {
+                LockId::Static(KernelOffset(number.0))
+            } else {
+                LockId::Number(number.0)
+            },
+            kind: *LockKind::ALL.get(*kind).ok_or_else(|| to.damaged())?,
+            is_read: *is_read,
+            is_own_mmap: *is_own_mmap,
+            name: name.clone(),
+            holder: holder.transpose()?,
         })
     }
 }

@@ -57,6 +57,7 @@ columns! {
     "other_ns": Number = named.row.tally.other_ns;
     "hand_over_ns": Number = named.row.tally.hand_over_ns;
     "unknown_ns": Number = named.row.tally.unknown_ns;
+    "number": Id = named.name.and_then(|name| name.number);
 }
 
 impl NamedRow<'_> {
@@ -82,7 +83,9 @@ impl<'v> Exporter<'v> {
         let names = view.locks.iter();
         Self {
             view,
-            names: names.map(|lock| LockName::new(view.view.tables, &lock.lock)).collect(),
+            names: names
+                .map(|lock| LockName::new(view.view.tables, &view.kernel, &lock.lock))
+                .collect(),
         }
     }
 

@@ -6,9 +6,13 @@ use rustc_hash::FxHashMap;
 
 use crate::functions::FunctionId;
 use crate::waits::View;
+use base::event::LockId;
 use fact::reasons::kernel_lock;
 use fact::wait::Futex;
-use fact::{Location, MappedFile, MappedFileId, ProcessId, StackId, Tables, WaitFact, WaitReason, short_path, upwards};
+use fact::{
+    KernelLock, Location, LockKind, MappedFile, MappedFileId, ProcessId, StackId, Tables, WaitFact, WaitReason,
+    short_path, upwards,
+};
 
 /// The identity of a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,8 +23,35 @@ pub enum Lock {
     Unknown(ProcessId, Option<FunctionId>),
     /// A lock on a file.
     File(MappedFileId),
-    /// Locks of the kernel: their kind, and the function that wanted one.
-    Kernel(&'static str, Arc<str>),
+    /// The lock of a process's address space (`mmap_lock`).
+    Space(ProcessId, LockKind),
+    /// Another lock of a kernel that reports its locks.
+    OfKernel(LockId),
+    /// Locks of a kernel that does not: their kind, and the function that wanted one.
+    Kernel(LockKind, Arc<str>),
+}
+
+/// What waits show about the locks of the kernel.
+#[derive(Debug, Default)]
+pub struct KernelLocks {
+    labels: FxHashMap<LockId, (LockKind, String)>,
+    /// The process whose address space a lock is of: another one's may get its memory later.
+    spaces: FxHashMap<LockId, ProcessId>,
+}
+
+impl KernelLocks {
+    /// The identity of the lock for which a thread of `process` waited; waits are passed by time.
+    fn of(&mut self, lock: &KernelLock, process: ProcessId) -> Lock {
+        if lock.is_own_mmap {
+            self.spaces.insert(lock.id, process);
+        }
+        if let Some(process) = self.spaces.get(&lock.id) {
+            return Lock::Space(*process, lock.kind);
+        }
+        let label = || (lock.kind, lock.label());
+        self.labels.entry(lock.id).or_insert_with(label);
+        Lock::OfKernel(lock.id)
+    }
 }
 
 /// Finds the locks of waits.
@@ -29,7 +60,9 @@ pub struct Identify<'v, 'a> {
     view: &'v View<'a>,
     /// Whether futexes that seem to be conditions count.
     conditions: bool,
-    kernel: FxHashMap<StackId, Option<(&'static str, Arc<str>)>>,
+    /// The locks of the kernel.
+    pub known: KernelLocks,
+    kernel: FxHashMap<StackId, Option<(LockKind, Arc<str>)>>,
 }
 
 impl<'v, 'a> Identify<'v, 'a> {
@@ -38,6 +71,7 @@ impl<'v, 'a> Identify<'v, 'a> {
         Self {
             view,
             conditions,
+            known: KernelLocks::default(),
             kernel: FxHashMap::default(),
         }
     }
@@ -48,6 +82,7 @@ impl<'v, 'a> Identify<'v, 'a> {
         let process = self.view.tables.threads.get(wait.thread.index())?.process;
         match (wait.reason, wait.futex) {
             (WaitReason::RunQueue | WaitReason::Throttled | WaitReason::Stopped | WaitReason::Unknown, _) => None,
+            _ if let Some(lock) = &wait.lock => Some(self.known.of(lock, process)),
             (WaitReason::Lock, Some(futex)) => Some(Lock::Futex(process, futex)),
             (_, Some(futex)) if is_condition => Some(Lock::Futex(process, futex)),
             (WaitReason::Lock, None) => Some(match wait.call.as_ref().and_then(|call| call.file) {
@@ -64,7 +99,8 @@ impl<'v, 'a> Identify<'v, 'a> {
     }
 }
 
-fn of_kernel(tables: &Tables, stack: StackId) -> Option<(&'static str, Arc<str>)> {
+/// The kind of kernel lock that a stack waits for, and the function that wanted it.
+pub fn of_kernel(tables: &Tables, stack: StackId) -> Option<(LockKind, Arc<str>)> {
     let is_kernel = |location: &Location| matches!(location, Location::Kernel { .. });
     let frames = upwards(tables, stack).take_while(|frame| {
         let frame = tables.frames.get(frame.index());
@@ -77,7 +113,8 @@ fn of_kernel(tables: &Tables, stack: StackId) -> Option<(&'static str, Arc<str>)
 /// What a lock is called.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LockName {
-    /// `libfoo.so+0x40c0`, `0x7f12a0000b20`, `mutex`, or the path of a file.
+    /// `libfoo.so+0x40c0`, `0x7f12a0000b20`, `mmap_lock of PROCESS`, `cgroup_mutex`, `mutex #3`, `mutex`, or the path
+    /// of a file.
     pub text: String,
     /// `futex`, `file`, or the kind of a kernel lock.
     pub kind: &'static str,
@@ -91,11 +128,13 @@ pub struct LockName {
     pub offset: Option<u64>,
     /// The kernel's function that wanted it.
     pub taker: Option<Arc<str>>,
+    /// The recording's number of a lock of the kernel that is not a variable.
+    pub number: Option<u64>,
 }
 
 impl LockName {
     /// Names a lock.
-    pub fn new(tables: &Tables, lock: &Lock) -> Self {
+    pub fn new(tables: &Tables, locks: &KernelLocks, lock: &Lock) -> Self {
         let path = |id: MappedFileId| tables.files.get(id.index()).map(MappedFile::display_path);
         match lock {
             Lock::Futex(process, futex) => {
@@ -112,7 +151,7 @@ impl LockName {
                     address: Some(futex.address.0),
                     file,
                     offset,
-                    taker: None,
+                    ..Self::default()
                 }
             }
             Lock::Unknown(process, _) => Self {
@@ -127,12 +166,37 @@ impl LockName {
                 file: path(*file),
                 ..Self::default()
             },
+            Lock::Space(id, kind) => {
+                let process = tables.processes.get(id.index());
+                Self {
+                    text: format!("mmap_lock of {}", process.map_or("", |process| &process.name)),
+                    kind: kind.name(),
+                    process: Some(*id),
+                    ..Self::default()
+                }
+            }
+            Lock::OfKernel(id) => Self::of_kernel(locks, *id),
             Lock::Kernel(kind, taker) => Self {
-                text: (*kind).to_owned(),
-                kind,
+                text: kind.name().to_owned(),
+                kind: kind.name(),
                 taker: Some(Arc::clone(taker)),
                 ..Self::default()
             },
+        }
+    }
+
+    fn of_kernel(locks: &KernelLocks, id: LockId) -> Self {
+        let Some((kind, label)) = locks.labels.get(&id) else {
+            return Self::default();
+        };
+        Self {
+            text: label.clone(),
+            kind: kind.name(),
+            number: match id {
+                LockId::Number(number) => Some(number),
+                LockId::Static(_) => None,
+            },
+            ..Self::default()
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::holds::Contention;
 use crate::path::holders;
 use crate::path::lanes::Lanes;
 use base::addr::{Timestamp, ns};
@@ -19,6 +20,17 @@ pub struct Preemption {
     steps: usize,
 }
 
+/// A thread ran while a holder waited for that CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ran {
+    /// The thread.
+    pub thread: ThreadId,
+    /// From when.
+    pub from: Timestamp,
+    /// Until when.
+    pub to: Timestamp,
+}
+
 impl Preemption {
     /// Starts with the next lock.
     pub fn take(&mut self) -> BTreeMap<Option<ThreadId>, u64> {
@@ -26,8 +38,9 @@ impl Preemption {
     }
 
     /// Adds the time between two moments in which a holder waited for a CPU, once for each of the threads that waited
-    /// for the holder.
-    pub fn add(&mut self, lanes: &Lanes, holder: ThreadId, (from, to): (Timestamp, Timestamp), waiters: u64) {
+    /// for the holder. Calls `each` with the parts of it in which a known thread ran, and the holder's priority.
+    pub fn add(&mut self, lanes: &Lanes, holder: ThreadId, part: &Contention, mut each: impl FnMut(Ran, Option<i16>)) {
+        let (from, to) = (part.start, part.end);
         let waits = lanes.get(holder).map_or(&[][..], |lane| lane.waits());
         let first = waits.partition_point(|wait| wait.end <= from);
         for wait in waits.iter().skip(first).take_while(|wait| wait.start < to) {
@@ -45,9 +58,19 @@ impl Preemption {
                 } else {
                     holders::holder(lanes, holder, wait, (start, now))
                 };
-                let time = ns(now.since(since)).saturating_mul(waiters);
+                let time = ns(now.since(since)).saturating_mul(part.waiters);
                 let sum = self.times.entry(thread).or_default();
                 *sum = sum.saturating_add(time);
+                if let Some(thread) = thread {
+                    each(
+                        Ran {
+                            thread,
+                            from: since,
+                            to: now,
+                        },
+                        wait.priority,
+                    );
+                }
                 now = since;
             }
         }

@@ -3,13 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::hash::Hash;
+use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
 use super::doing::Timelines;
 use super::holds::Holder;
-use super::identity::LockName;
+use super::identity::{Lock, LockName, of_kernel};
+use super::inversion::{Inversion, Inversions};
 use super::patterns::{Convoy, Turn, convoy, is_preempted};
 use super::preemption::Preemption;
 use super::tally::HolderTally;
@@ -18,7 +20,7 @@ use crate::functions::FunctionId;
 use crate::grid::{GroupName, GroupRow, GroupTable, Measure, ranked};
 use crate::lookup::{Lookup as _, thread_name};
 use crate::waits::tally::WaitTally;
-use fact::{Recording, StackId, ThreadId};
+use fact::{Recording, StackId, Tables, ThreadId};
 
 /// Number of locks with tables of their own in a report, those with most blocked time.
 const DETAILED: usize = 100;
@@ -57,6 +59,8 @@ pub struct LockEntry {
     pub file: Option<String>,
     /// The distance from the start of that file's mappings.
     pub offset: Option<u64>,
+    /// The recording's number of a lock of the kernel that is not a variable.
+    pub number: Option<u64>,
     /// The function that waited longest; for a lock of the kernel the kernel's one that wanted it.
     pub function: Option<String>,
     /// Sums over its waits.
@@ -72,7 +76,7 @@ pub struct LockEntry {
 /// What is known of a lock's holders and waiters.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LockDetails {
-    /// Names of the patterns: `convoy`, `preempted holder`.
+    /// Names of the patterns: `convoy`, `preempted holder`, `priority inversion`.
     pub patterns: Vec<&'static str>,
     /// Convoys.
     pub convoy: Convoy,
@@ -80,6 +84,8 @@ pub struct LockDetails {
     pub preempted_ns: u64,
     /// Threads that ran instead of holders that waited for a CPU.
     pub preempted_by: Vec<Preemptor>,
+    /// Priority inversions, by the waiters' time.
+    pub inversions: Vec<Inversion>,
     /// Sums over its holders.
     pub held: HolderTally,
     /// By holder.
@@ -109,7 +115,11 @@ impl LockReport {
     /// Summarizes the locks.
     pub fn new(view: &LockView<'_, '_>) -> Self {
         let mut totals = WaitTally::default();
-        let mut sources = (Timelines::new(&view.lanes), Preemption::default());
+        let mut sources = Sources {
+            timelines: Timelines::new(&view.lanes),
+            preemption: Preemption::default(),
+            inversions: Inversions::default(),
+        };
         let locks = view.locks.iter().enumerate().map(|(place, contended)| {
             totals.merge(&contended.totals);
             let mut entry = entry(view, contended);
@@ -128,7 +138,7 @@ impl LockReport {
 
 fn entry(view: &LockView<'_, '_>, contended: &Contended) -> LockEntry {
     let tables = view.view.tables;
-    let name = LockName::new(tables, &contended.lock);
+    let name = LockName::new(tables, &view.kernel, &contended.lock);
     let process = name.process.and_then(|id| tables.processes.get(id.index()));
     let mut functions: FxHashMap<Option<FunctionId>, WaitTally> = FxHashMap::default();
     let mut threads: FxHashSet<ThreadId> = FxHashSet::default();
@@ -141,7 +151,7 @@ fn entry(view: &LockView<'_, '_>, contended: &Contended) -> LockEntry {
     }
     let longest = ranked(functions).into_iter().find_map(|(function, _)| function);
     let waiting = longest.and_then(|id| view.view.functions.get(id));
-    let taker = name.taker.as_deref().map(str::to_owned);
+    let taker = name.taker.clone().or_else(|| mostly_taken_by(tables, contended));
     LockEntry {
         lock: name.text,
         kind: name.kind,
@@ -150,18 +160,43 @@ fn entry(view: &LockView<'_, '_>, contended: &Contended) -> LockEntry {
         address: name.address.map(|address| format!("{address:#x}")),
         file: name.file,
         offset: name.offset,
-        function: taker.or_else(|| waiting.map(|function| function.name.clone())),
+        number: name.number,
+        function: taker
+            .map(|taker| taker.to_string())
+            .or_else(|| waiting.map(|function| function.name.clone())),
         totals: contended.totals,
         waiters: threads.len() as u64,
         details: None,
     }
 }
 
-fn details(
-    view: &LockView<'_, '_>,
-    contended: &Contended,
-    (timelines, preemption): &mut (Timelines<'_>, Preemption),
-) -> LockDetails {
+/// The function of the kernel that waited longest for a lock of its own.
+fn mostly_taken_by(tables: &Tables, contended: &Contended) -> Option<Arc<str>> {
+    if !matches!(contended.lock, Lock::Space(..) | Lock::OfKernel(_)) {
+        return None;
+    }
+    let mut takers: FxHashMap<Arc<str>, WaitTally> = FxHashMap::default();
+    for wait in contended.waits.iter().filter(|wait| wait.is_selected) {
+        if let Some((_, taker)) = wait.stack.and_then(|stack| of_kernel(tables, stack)) {
+            takers.entry(taker).or_default().merge(&wait.tally);
+        }
+    }
+    ranked(takers).into_iter().map(|(taker, _)| taker).next()
+}
+
+/// What is computed from the threads' lanes, with its limits for the whole report.
+struct Sources<'l> {
+    timelines: Timelines<'l>,
+    preemption: Preemption,
+    inversions: Inversions,
+}
+
+fn details(view: &LockView<'_, '_>, contended: &Contended, sources: &mut Sources<'_>) -> LockDetails {
+    let Sources {
+        timelines,
+        preemption,
+        inversions,
+    } = sources;
     let mut held = HolderTally::default();
     let mut holders: FxHashMap<Holder, HolderTally> = FxHashMap::default();
     let mut releases: FxHashMap<(Holder, Option<StackId>), HolderTally> = FxHashMap::default();
@@ -173,7 +208,9 @@ fn details(
     view.each_hold(contended, timelines, |hold, part, tally| {
         add(hold.holder, hold.stack, &tally);
         if let (Holder::Thread(holder), 1..) = (hold.holder, tally.queue_ns) {
-            preemption.add(&view.lanes, holder, (part.start, part.end), part.waiters);
+            preemption.add(&view.lanes, holder, part, |ran, priority| {
+                inversions.add(&view.lanes, &contended.waits, (holder, priority), ran);
+            });
         }
     });
     let several = contended.waits.iter().filter(|wait| wait.is_selected && !wait.is_one());
@@ -190,11 +227,16 @@ fn details(
     if is_preempted(preempted_ns, held.blocked_ns) {
         patterns.push("preempted holder");
     }
+    let inversions = inversions.take(view.view.tables);
+    if !inversions.is_empty() {
+        patterns.push("priority inversion");
+    }
     LockDetails {
         patterns,
         convoy,
         preempted_ns,
         preempted_by: preempted_by(view, preemption.take()),
+        inversions,
         held,
         by_release: by_release(view, &releases),
         by_holder: by_holder(view, holders, releases),

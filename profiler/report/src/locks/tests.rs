@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::doing::{Doing, Timeline};
-use super::holds::{Hold, Holder, Release, contention, holds};
+use super::holds::{Contention, Hold, Holder, Release, contention, holds};
 use super::patterns::{Convoy, Turn, convoy, is_preempted};
 use super::preemption::Preemption;
 use crate::path::lanes::{EndedBy, Lane, LaneWait, Lanes};
@@ -104,6 +104,7 @@ fn lane_wait((start, woken, end): (u64, u64, u64), reason: WaitReason, in_fault:
         file: None,
         request: None,
         cpu: None,
+        priority: None,
     }
 }
 
@@ -152,15 +153,20 @@ fn the_thread_that_had_the_cpu_ran_instead() {
     let lane = |waits| Lane::new(Timestamp(0), waits, Vec::new());
     let lanes = Lanes::new(vec![lane(vec![queued, slept]), lane(vec![before, after])]);
     let mut preemption = Preemption::default();
+    let part = |start, end, waiters| Contention {
+        start: Timestamp(start),
+        end: Timestamp(end),
+        waiters,
+    };
     let times = |preemption: &mut Preemption| preemption.take().into_iter().collect::<Vec<_>>();
-    preemption.add(&lanes, ThreadId(0), (Timestamp(0), Timestamp(75)), 2);
+    preemption.add(&lanes, ThreadId(0), &part(0, 75, 2), |_, _| ());
     assert_eq!(times(&mut preemption), [(None, 2 * 20), (Some(ThreadId(1)), 2 * 20)]);
-    preemption.add(&lanes, ThreadId(0), (Timestamp(40), Timestamp(45)), 1);
+    preemption.add(&lanes, ThreadId(0), &part(40, 45, 1), |_, _| ());
     assert_eq!(times(&mut preemption), [(Some(ThreadId(1)), 5)]);
     // Ready to run after it slept.
-    preemption.add(&lanes, ThreadId(0), (Timestamp(75), Timestamp(100)), 1);
+    preemption.add(&lanes, ThreadId(0), &part(75, 100, 1), |_, _| ());
     assert_eq!(times(&mut preemption), [(None, 10)]);
-    preemption.add(&lanes, ThreadId(7), (Timestamp(0), Timestamp(100)), 1);
+    preemption.add(&lanes, ThreadId(7), &part(0, 100, 1), |_, _| ());
     assert_eq!(times(&mut preemption), []);
 }
 

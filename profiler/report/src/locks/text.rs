@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::inversion::{Inversion, RankedThread};
 use super::report::{LockDetails, LockEntry, LockReport};
 use crate::grid::{Column, Grid, GroupRow};
 use crate::lookup::{headline, selected_of};
@@ -14,6 +15,8 @@ const LOCKS_BELOW: usize = 5;
 const ROWS: usize = 5;
 /// Largest width of a lock's own name in the table, which leaves space for its function.
 const LOCK_WIDTH: usize = 16;
+/// Of one that has a name.
+const NAME_WIDTH: usize = 28;
 
 const LOCKS: Grid<LockEntry> = Grid {
     name: 31,
@@ -41,6 +44,9 @@ impl LockEntry {
     }
 
     fn short(&self, place: usize) -> String {
+        if self.kind != "futex" && self.lock.len() > LOCK_WIDTH {
+            return format!("{place} {}", fit_middle(&self.lock, NAME_WIDTH));
+        }
         let lock = fit_middle(&self.lock, LOCK_WIDTH);
         let function = self.function.as_ref().map(|function| format!(" in {function}"));
         format!("{place} {lock}{}", function.unwrap_or_default())
@@ -131,7 +137,25 @@ fn patterns(lock: &LockEntry, details: &LockDetails) -> Vec<String> {
         });
         lines.extend(wrapped("instead ran:", &by.collect::<Vec<_>>(), ","));
     }
+    for inversion in details.inversions.iter().take(ROWS) {
+        let Inversion {
+            waiter, holder, ran, ..
+        } = inversion;
+        lines.push(format!("{} waited {} for", ranked(waiter), duration(inversion.time_ns)));
+        lines.push(format!("    {}, while {} ran", ranked(holder), ranked(ran)));
+    }
     lines
+}
+
+/// A thread with its priority, as `chrt` and `nice` show it.
+fn ranked(thread: &RankedThread) -> String {
+    let priority = match thread.priority {
+        ..0 => "deadline".to_owned(),
+        real_time @ 0..100 => format!("real-time {}", 99 - real_time),
+        other => format!("nice {}", other.saturating_sub(120)),
+    };
+    let name = thread.thread.as_deref().unwrap_or("unknown");
+    format!("{} ({priority})", fit(name, 16))
 }
 
 fn named(lock: &LockEntry, details: &LockDetails) -> Vec<String> {
@@ -142,11 +166,15 @@ fn named(lock: &LockEntry, details: &LockDetails) -> Vec<String> {
             counted(details.convoy.hand_overs, "hand-over"),
             share(details.convoy.blocked_ns)
         ),
-        other => format!(
-            "{other}: {} of the blocked time, {}",
-            share(details.preempted_ns),
-            duration(details.preempted_ns)
-        ),
+        other => {
+            let inverted = details.inversions.iter().map(|inversion| inversion.time_ns).sum();
+            let time = if other == "priority inversion" {
+                inverted
+            } else {
+                details.preempted_ns
+            };
+            format!("{other}: {} of the blocked time, {}", share(time), duration(time))
+        }
     };
     details.patterns.iter().map(pattern).collect()
 }

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::doing::Timelines;
 use super::holds::{Contention, Hold, Holder, Release, contention, holds};
-use super::identity::{Identify, Lock};
+use super::identity::{Identify, KernelLocks, Lock};
 use super::patterns::Turn;
 use super::tally::HolderTally;
 use crate::export::ns;
@@ -30,6 +30,10 @@ pub struct LockWait {
     pub stack: Option<StackId>,
     /// The stack of the thread that ended it.
     pub released: Option<StackId>,
+    /// Which thread had the lock when the wait began, if the kernel shows it.
+    pub holder: Option<Holder>,
+    /// The waiting thread's priority.
+    pub priority: Option<i16>,
     /// Its values.
     pub tally: WaitTally,
     /// Whether it is selected.
@@ -60,6 +64,8 @@ pub struct LockView<'v, 'a> {
     pub left_out: u64,
     /// Every thread's time.
     pub lanes: Lanes,
+    /// The locks of the kernel.
+    pub kernel: KernelLocks,
 }
 
 impl<'v, 'a> LockView<'v, 'a> {
@@ -96,6 +102,7 @@ impl<'v, 'a> LockView<'v, 'a> {
             waits_in_file,
             left_out,
             lanes,
+            kernel: identify.known,
         }
     }
 
@@ -132,6 +139,7 @@ impl<'v, 'a> LockView<'v, 'a> {
         };
         let mut releases: Vec<Release> = contended.waits.iter().filter_map(release).collect();
         releases.sort_by_key(|release| (release.time, release.holder));
+        releases.extend(last_holder(contended, releases.last()));
         releases
     }
 
@@ -169,6 +177,19 @@ impl<'v, 'a> LockView<'v, 'a> {
     }
 }
 
+/// The holder after the last release: the one that the kernel showed when the last wait began, which did not end.
+fn last_holder(contended: &Contended, last: Option<&Release>) -> Option<Release> {
+    let wait = contended.waits.last().filter(|wait| wait.is_one())?;
+    let is_later = last.is_none_or(|release| release.time <= wait.turn.start);
+    Some(Release {
+        time: Timestamp(u64::MAX),
+        holder: wait.holder.filter(|_| is_later)?,
+        got: None,
+        born: wait.turn.start,
+        stack: None,
+    })
+}
+
 impl LockWait {
     /// Whether it is a single wait.
     pub fn is_one(&self) -> bool {
@@ -191,7 +212,15 @@ fn lock_wait(wait: &WaitFact, is_selected: bool) -> LockWait {
         EndedBy::Unrecorded(tid) if is_one => Holder::Unrecorded(tid),
         _ => Holder::Unknown,
     };
+    let holder = wait
+        .lock
+        .as_ref()
+        .and_then(|lock| lock.holder)
+        .filter(|holder| !holder.is_reader);
+    let holder = holder.map(|holder| holder.thread.map_or(Holder::Unrecorded(holder.tid), Holder::Thread));
     LockWait {
+        holder,
+        priority: wait.priority,
         turn: Turn {
             thread: wait.thread,
             start,

@@ -40,6 +40,8 @@ pub struct LaneWait {
     pub request: Option<LaneRequest>,
     /// The CPU on which the thread ran again.
     pub cpu: Option<u16>,
+    /// Its scheduling priority at the switch-out: lower numbers run first.
+    pub priority: Option<i16>,
 }
 
 /// A block request that ended a wait.

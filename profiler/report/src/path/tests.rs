@@ -23,6 +23,7 @@ fn wait(start: u64, woken: u64, end: u64, reason: WaitReason, ended_by: EndedBy)
         file: None,
         request: None,
         cpu: Some(0),
+        priority: None,
     }
 }
 

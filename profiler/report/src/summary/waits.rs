@@ -234,6 +234,8 @@ mod tests {
             in_fault,
             cpu: None,
             futex: None,
+            lock: None,
+            priority: None,
         }
     }
 

@@ -8,7 +8,7 @@ use crate::functions::outermost_first;
 use crate::lookup::Lookup as _;
 use crate::owner::OwnerCells;
 use fact::wait::{WaitCall, WakerFact};
-use fact::{EffectKind, MappedFile, MappedFileId, Process, StackId, Thread, WaitFact};
+use fact::{EffectKind, LockHolder, MappedFile, MappedFileId, Process, StackId, Thread, WaitFact};
 
 /// A wait and what it refers to.
 struct WaitRow<'r> {
@@ -69,6 +69,11 @@ columns! {
     "futex_file": Text = row.path(row.futex_place().map(|(file, _)| file));
     "futex_offset": Id = row.futex_place().map(|(_, offset)| offset);
     "reclaim": Text = row.view.limit(row.wait).map(|limit| row.view.limit_words(limit));
+    "kernel_lock": Text = row.wait.lock.as_ref().map(|lock| lock.label());
+    "kernel_lock_kind": Text = row.wait.lock.as_ref().map(|lock| lock.wanted());
+    "holder_pid": Number = row.holder().map(|holder| holder.pid);
+    "holder_tid": Number = row.holder().map(|holder| holder.tid);
+    "priority": Number = row.wait.priority.and_then(|priority| u64::try_from(priority).ok());
 }
 
 impl<'r> WaitRow<'r> {
@@ -78,6 +83,10 @@ impl<'r> WaitRow<'r> {
 
     fn futex_place(&self) -> Option<(MappedFileId, u64)> {
         self.wait.futex?.place
+    }
+
+    fn holder(&self) -> Option<LockHolder> {
+        self.wait.lock.as_ref()?.holder
     }
 
     fn waker_name(&self) -> Option<&'r str> {

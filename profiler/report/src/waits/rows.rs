@@ -13,7 +13,7 @@ use crate::sorted::{self, Ordered, Scratch, Sorted};
 use base::addr::{Timestamp, ns};
 use fact::reduce::packed::{among, place};
 use fact::wait::{Coverage, Futex, WaitCall, WakerFact};
-use fact::{Cause, EventKind, FactSink, Mark, SampleFact, StackId, Tables, ThreadId, WaitFact, WaitReason};
+use fact::{Cause, EventKind, FactSink, KernelLock, Mark, SampleFact, StackId, Tables, ThreadId, WaitFact, WaitReason};
 
 /// Encodes a missing value.
 const NONE: u32 = u32::MAX;
@@ -21,6 +21,12 @@ const NONE: u32 = u32::MAX;
 const MAX_CALLS: usize = 1 << 18;
 /// Limit of futexes; later ones are unknown.
 const MAX_FUTEXES: usize = 1 << 20;
+/// Encodes an unknown CPU: kernels have fewer.
+const NO_CPU: u16 = u16::MAX;
+/// Encodes an unknown priority.
+const NO_PRIORITY: i16 = i16::MIN;
+/// Limit of pairs of a kernel lock and its holder; later ones are unknown.
+const MAX_LOCKS: usize = 1 << 20;
 /// Encodings of the waker: none recorded; or a waker, for which an interrupt is unknown, false or true.
 #[allow(clippy::option_option)] // No waker differs from a waker with unknown details.
 const WAKERS: [Option<Option<bool>>; 4] = [None, Some(None), Some(Some(false)), Some(Some(true))];
@@ -33,6 +39,8 @@ pub struct WaitRows {
     numbers: FxHashMap<WaitCall, u32>,
     words: Vec<Futex>,
     word_numbers: FxHashMap<Futex, u32>,
+    locks: Vec<KernelLock>,
+    lock_numbers: FxHashMap<KernelLock, u32>,
     /// Stacks that waited for locks and conditions.
     futexes: FxHashSet<(StackId, WaitReason)>,
 }
@@ -60,9 +68,12 @@ pub(super) struct PackedWait {
     coverage: u8,
     waker: u8,
     in_fault: u8,
-    cpu: u32,
+    /// [`NO_CPU`]: unknown.
+    cpu: u16,
+    /// [`NO_PRIORITY`]: unknown.
+    priority: i16,
     futex: u32,
-    padding: u32,
+    lock: u32,
 }
 
 impl sorted::Row for PackedWait {
@@ -118,9 +129,10 @@ impl WaitRows {
             coverage: place(&Coverage::ALL, &wait.coverage),
             waker: place(&WAKERS, &waker.map(|waker| waker.by_interrupt)),
             in_fault: wait.in_fault.into(),
-            cpu: wait.cpu.map_or(NONE, u32::from),
+            cpu: wait.cpu.unwrap_or(NO_CPU),
+            priority: wait.priority.unwrap_or(NO_PRIORITY),
             futex: wait.futex.map_or(NONE, |futex| self.word(futex)),
-            padding: 0,
+            lock: wait.lock.as_ref().map_or(NONE, |lock| self.lock(lock)),
         };
         self.kept.push(row)
     }
@@ -135,6 +147,19 @@ impl WaitRows {
         let number = u32::try_from(self.words.len()).unwrap_or(NONE);
         self.words.push(futex);
         self.word_numbers.insert(futex, number);
+        number
+    }
+
+    fn lock(&mut self, lock: &KernelLock) -> u32 {
+        if let Some(number) = self.lock_numbers.get(lock) {
+            return *number;
+        }
+        if self.locks.len() >= MAX_LOCKS {
+            return NONE;
+        }
+        let number = u32::try_from(self.locks.len()).unwrap_or(NONE);
+        self.locks.push(lock.clone());
+        self.lock_numbers.insert(lock.clone(), number);
         number
     }
 
@@ -185,8 +210,10 @@ impl WaitRows {
             }),
             coverage: among(&Coverage::ALL, row.coverage),
             in_fault: row.in_fault != 0,
-            cpu: u16::try_from(row.cpu).ok(),
+            cpu: (row.cpu != NO_CPU).then_some(row.cpu),
             futex: self.words.get(row.futex as usize).copied(),
+            lock: self.locks.get(row.lock as usize).cloned().map(Box::new),
+            priority: (row.priority != NO_PRIORITY).then_some(row.priority),
         }
     }
 
@@ -256,7 +283,8 @@ mod tests {
 
     use super::*;
     use base::addr::Avma;
-    use fact::MappedFileId;
+    use base::event::LockId;
+    use fact::{LockKind, MappedFileId};
 
     prop_compose! {
         fn wait()(
@@ -265,7 +293,8 @@ mod tests {
             stack in prop::option::of(0..NONE),
             (reason, coverage) in (0..WaitReason::ALL.len(), 0..4_usize),
             call in prop::option::of((0..3_u32, prop::option::of(0..3_u32), prop::option::of("[ab]{0,2}"))),
-            cpu in any::<Option<u16>>(),
+            cpu in prop::option::of(0..NO_CPU),
+            (lock, priority) in (prop::option::of(0..3_u64), prop::option::of(-1..140_i16)),
             futex in prop::option::of((0..3_u64, prop::option::of((0..3_u32, any::<u64>())))),
             waker in prop::option::of((any::<u64>(), any::<(u32, u32)>(), prop::option::of(0..NONE), any::<Option<bool>>())),
         ) -> WaitFact {
@@ -290,6 +319,15 @@ mod tests {
                     address: Avma(address),
                     place: place.map(|(file, distance)| (MappedFileId(file), distance)),
                 }),
+                lock: lock.map(|number| Box::new(KernelLock {
+                    id: LockId::Number(number),
+                    kind: LockKind::Rwsem,
+                    is_read: number == 1,
+                    is_own_mmap: number == 2,
+                    name: None,
+                    holder: None,
+                })),
+                priority,
             }
         }
     }

@@ -42,6 +42,8 @@ pub(super) fn wait(start: u64, off: u64, kind: usize) -> WaitFact {
         in_fault: kind.is_multiple_of(2),
         cpu: None,
         futex: None,
+        lock: None,
+        priority: None,
     }
 }
 

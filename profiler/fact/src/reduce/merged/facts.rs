@@ -56,6 +56,9 @@ fn renumber(row: &mut ThreadFacts, thread: ThreadId, plan: &Plan) {
         if let Some(waker) = &mut wait.waker {
             waker.thread = waker.thread.map(|waker| plan.thread(waker));
         }
+        if let Some(holder) = wait.lock.as_mut().and_then(|lock| lock.holder.as_mut()) {
+            holder.thread = holder.thread.map(|holder| plan.thread(holder));
+        }
     }
 }
 

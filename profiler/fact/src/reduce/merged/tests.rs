@@ -105,6 +105,8 @@ fn facts_of(collector: &mut Collector, tables: &Tables, number: u32) {
         in_fault: false,
         cpu: None,
         futex: None,
+        lock: None,
+        priority: None,
     };
     collector.wait(tables, &wait);
     let effect = |kind, thread| Effect { kind, thread, start };

@@ -133,6 +133,9 @@ impl<'a> Filter<'a> {
                 waker.stack = None;
             }
         }
+        if let Some(holder) = kept.lock.as_mut().and_then(|lock| lock.holder.as_mut()) {
+            holder.thread = holder.thread.and_then(|holder| self.thread(holder));
+        }
         self.shorten(&mut kept);
         Some(kept)
     }

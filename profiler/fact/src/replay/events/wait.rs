@@ -14,7 +14,7 @@ use super::{EventKind, Replay};
 use crate::prune::{Visit, visit_stack};
 use crate::reasons::{self, CallScene, Clue, Scene};
 use crate::wait::{Coverage, Futex, WaitCall, WaitReason, WakerFact};
-use crate::{FrameId, Location, MappedFileId, ProcessId, StackId, Tables, ThreadId, WaitFact};
+use crate::{FrameId, Location, LockKind, MappedFileId, ProcessId, StackId, Tables, ThreadId, WaitFact};
 use base::addr::{Avma, Timestamp};
 use base::event::{At, Call, CallPath, OpenFile, StackAhead, Stacks, Wait, Waker};
 
@@ -49,6 +49,8 @@ pub(super) struct FindingInputs {
     calls: FxHashMap<u32, String>,
     /// Whether a waker's stack is that of an interrupt.
     interrupts: FxHashMap<StackId, Option<bool>>,
+    /// The kind of lock that a stack waits for.
+    pub(super) locks: FxHashMap<StackId, Option<LockKind>>,
 }
 
 impl FindingInputs {
@@ -57,6 +59,7 @@ impl FindingInputs {
         self.stacks.clear();
         self.frames.clear();
         self.interrupts.clear();
+        self.locks.clear();
     }
 }
 
@@ -122,6 +125,8 @@ impl Replay<'_, '_> {
             count: wait.count.max(1),
             reason,
             futex: self.futex(wait, call.as_ref(), (thread, reason)),
+            lock: self.kernel_lock(wait, stack, reason).map(Box::new),
+            priority: wait.priority.and_then(|priority| i16::try_from(priority).ok()),
             call,
             waker: (wait.waker.as_ref())
                 .filter(|waker| waker.tid != OUTSIDE)
@@ -312,6 +317,7 @@ fn split_at_wakeup(wait: WaitFact) -> (WaitFact, WaitFact) {
         longest: throttled,
         reason: WaitReason::Throttled,
         futex: None,
+        lock: None,
         call: None,
         waker: None,
         in_fault: false,
@@ -338,7 +344,7 @@ fn scene<'c>(call: &Call, named: &'c WaitCall) -> CallScene<'c> {
 }
 
 /// The kernel frames of a stack, innermost first, with their names.
-fn kernel_functions(tables: &Tables, stack: StackId) -> impl Iterator<Item = (FrameId, &str)> {
+pub(super) fn kernel_functions(tables: &Tables, stack: StackId) -> impl Iterator<Item = (FrameId, &str)> {
     let mut next = Some(stack);
     std::iter::from_fn(move || {
         let node = tables.stacks.get(next?.index())?;

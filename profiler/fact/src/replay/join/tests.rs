@@ -109,6 +109,8 @@ fn wait(thread: u32, reason: WaitReason, from: u64, woken: u64) -> WaitFact {
         in_fault: false,
         cpu: None,
         futex: None,
+        lock: None,
+        priority: None,
     }
 }
 

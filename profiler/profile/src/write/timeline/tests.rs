@@ -32,6 +32,8 @@ fn wait(start: u64, end: u64, off: u64) -> WaitFact {
         in_fault: false,
         cpu: None,
         futex: None,
+        lock: None,
+        priority: None,
     }
 }
 
