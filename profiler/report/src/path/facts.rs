@@ -203,12 +203,26 @@ fn lane_wait(wait: &WaitFact) -> LaneWait {
         file: wait.call.as_ref().and_then(|call| call.file),
         request: None,
         cpu: wait.cpu,
+        priority: wait.priority,
     }
 }
 
 /// What ended a wait. An interrupt wakes in the name of the thread that it interrupts: where it is unknown whether it
 /// was one, it was if the reason is a disk or a timeout.
+///
+/// Where no thread is known, the holder of a lock of the kernel is: it released the lock.
 pub(crate) fn ended_by(wait: &WaitFact) -> EndedBy {
+    let holder = || {
+        let holder = wait.lock.as_ref()?.holder.filter(|holder| !holder.is_reader)?;
+        holder.thread.map(EndedBy::Thread)
+    };
+    match woken_by(wait) {
+        unknown @ (EndedBy::Unknown | EndedBy::Interrupt) => holder().unwrap_or(unknown),
+        waker => waker,
+    }
+}
+
+fn woken_by(wait: &WaitFact) -> EndedBy {
     let Some(waker) = &wait.waker else {
         return EndedBy::Unknown;
     };
@@ -219,5 +233,55 @@ pub(crate) fn ended_by(wait: &WaitFact) -> EndedBy {
     match waker.thread {
         Some(thread) => EndedBy::Thread(thread),
         None => EndedBy::Unrecorded(waker.tid),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::histogram::tests::wait;
+    use base::event::LockId;
+    use fact::wait::WakerFact;
+    use fact::{KernelLock, LockHolder, LockKind};
+
+    fn ended(waker: Option<(u32, bool)>, is_reader: bool) -> EndedBy {
+        let lock = KernelLock {
+            id: LockId::Number(1),
+            kind: LockKind::Rwsem,
+            is_read: false,
+            is_own_mmap: false,
+            name: None,
+            holder: Some(LockHolder {
+                pid: 7,
+                tid: 8,
+                thread: Some(ThreadId(1)),
+                is_reader,
+            }),
+        };
+        let waker = waker.map(|(tid, by_interrupt)| WakerFact {
+            time: Timestamp(5),
+            pid: 7,
+            tid,
+            thread: (tid == 9).then_some(ThreadId(2)),
+            stack: None,
+            by_interrupt: Some(by_interrupt),
+        });
+        ended_by(&WaitFact {
+            reason: WaitReason::Memory,
+            lock: Some(Box::new(lock)),
+            waker,
+            ..wait(10, 1)
+        })
+    }
+
+    #[test]
+    fn without_a_waker_the_holder_ended_the_wait() {
+        assert_eq!(ended(None, false), EndedBy::Thread(ThreadId(1)));
+        assert_eq!(ended(Some((9, true)), false), EndedBy::Thread(ThreadId(1)));
+        assert_eq!(ended(Some((9, false)), false), EndedBy::Thread(ThreadId(2)));
+        assert_eq!(ended(Some((4, false)), false), EndedBy::Unrecorded(4));
+        // A reader may have released it long before.
+        assert_eq!(ended(None, true), EndedBy::Unknown);
+        assert_eq!(ended(Some((0, true)), true), EndedBy::Interrupt);
     }
 }
