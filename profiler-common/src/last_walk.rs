@@ -8,7 +8,7 @@
 
 use crate::expected::Expected;
 use crate::stack::{INTERRUPTED, UserRegs};
-use crate::unwind::{Arch, Row};
+use crate::unwind::{Arch, RA_ABOVE_FP, RA_IN_LINK_REGISTER, Row};
 
 /// Maximum number of frames of a remembered walk, a power of two; deeper walks are not remembered.
 pub const LAST_FRAMES: usize = 256;
@@ -16,6 +16,10 @@ pub const LAST_FRAMES: usize = 256;
 pub const LAST_WALKS: u32 = 16;
 /// [`LastFrame::step`]: the step depended on more than two words.
 pub const OPAQUE: u32 = u32::MAX;
+/// arm64, [`LastFrame::step`]: where the distance of the return address begins.
+pub(crate) const BACK_SHIFT: u32 = 16;
+/// arm64: a word at this distance or farther is not remembered.
+const FARTHEST: u64 = (1 << BACK_SHIFT) - 1;
 /// Frames that [`LastWalk::reached`] checks one by one: a walk mostly goes outward like the previous one.
 const NEAR: u32 = 4;
 
@@ -41,8 +45,9 @@ pub struct LastFrame {
     pub key: u64,
     /// 1: the instruction pointer is a return address.
     pub caller: u32,
-    /// How its caller was found, in addition to the return address below the caller's stack pointer: distance in words below that of the caller's
-    /// saved frame pointer; 0: it did not change. [`OPAQUE`]
+    /// How its caller was found: distances in words below the caller's stack pointer. x86-64: that of the caller's saved frame pointer (0: it
+    /// did not change); the return address is one word below. arm64: the same in the lower half, and that of the return address in the
+    /// upper half. [`OPAQUE`]
     pub step: u32,
 }
 
@@ -70,18 +75,21 @@ impl LastFrame {
 }
 
 /// The value of [`LastFrame::step`] for a frame with these registers, whose caller's stack pointer is `caller_sp`, by the row's rules. Except for
-/// [`OPAQUE`] ones, both words are between the two stack pointers, at multiples of 8.
-///
-/// On arm64 the return address may be anywhere in the frame, and is signed there, so each step is [`OPAQUE`]: walks are never joined.
+/// [`OPAQUE`] ones, both words are between the two stack pointers, at multiples of 8, and the return address is the upper one.
 #[inline(always)]
 pub const fn step_of_row(arch: Arch, row: Row, regs: &UserRegs, caller_sp: u64) -> u32 {
-    if !matches!(arch, Arch::X86_64) || !caller_sp.is_multiple_of(8) {
+    if !caller_sp.is_multiple_of(8) {
         return OPAQUE;
     }
     let offset = row.fp_offset as i64 * 8;
     let slot = match (row.rules & 15, row.rules >> 4) {
         // CFA = sp + n, fp + n, or a stub's: no word is read for it.
-        (1 | 2 | 6 | 11, 0) => return 0,
+        (1 | 2 | 6 | 11, 0) => {
+            return match arch {
+                Arch::X86_64 => 0,
+                Arch::Aarch64 => back_and_fp(back_of_row(row, regs.fp, caller_sp), 0, regs.sp, caller_sp),
+            };
+        }
         (1 | 2 | 6 | 11, 1) => caller_sp.wrapping_add_signed(offset),
         (1 | 2 | 6 | 11, 2) => regs.fp.wrapping_add_signed(offset),
         (1 | 2 | 6 | 11, 3) => regs.sp.wrapping_add_signed(offset),
@@ -91,15 +99,42 @@ pub const fn step_of_row(arch: Arch, row: Row, regs: &UserRegs, caller_sp: u64) 
     if below == 0 || below % 8 != 0 || below > caller_sp.wrapping_sub(regs.sp) || below >> 31 != 0 {
         return OPAQUE;
     }
-    (below / 8) as u32
+    match arch {
+        Arch::X86_64 => (below / 8) as u32,
+        Arch::Aarch64 => back_and_fp(back_of_row(row, slot, caller_sp), below, regs.sp, caller_sp),
+    }
 }
 
-/// [`LastFrame::step`] of a step by the frame pointer: x86-64's word is below the return address. arm64: see [`step_of_row`].
+/// arm64: how far below `caller_sp` the return address is, in bytes, where the caller's frame pointer is at `slot`; 0: in no word.
+#[inline(always)]
+const fn back_of_row(row: Row, slot: u64, caller_sp: u64) -> u64 {
+    match row.link {
+        RA_IN_LINK_REGISTER => 0,
+        RA_ABOVE_FP => caller_sp.wrapping_sub(slot).wrapping_sub(8),
+        words => words as u64 * 8,
+    }
+}
+
+/// arm64: [`LastFrame::step`], from both distances in bytes.
+#[inline(always)]
+const fn back_and_fp(back: u64, fp: u64, sp: u64, caller_sp: u64) -> u32 {
+    let is_in_order = fp == 0 || back < fp;
+    if back == 0 || !back.is_multiple_of(8) || back > caller_sp.wrapping_sub(sp) || !is_in_order {
+        return OPAQUE;
+    }
+    let (back, fp) = (back / 8, fp / 8);
+    if back >= FARTHEST || fp >= FARTHEST {
+        return OPAQUE;
+    }
+    (back << BACK_SHIFT | fp) as u32
+}
+
+/// [`LastFrame::step`] of a step by the frame pointer: its word is below the return address, and both are below the caller's stack pointer.
 #[inline(always)]
 pub const fn step_of_frame_pointer(arch: Arch) -> u32 {
     match arch {
         Arch::X86_64 => 2,
-        Arch::Aarch64 => OPAQUE,
+        Arch::Aarch64 => 1 << BACK_SHIFT | 2,
     }
 }
 
@@ -182,8 +217,8 @@ impl LastWalk {
 
     /// Sets the frame with this number. Those outside it are already set.
     #[inline(always)]
-    pub fn put(&mut self, number: u32, frame: LastFrame) {
-        self.expected[within(number)] = Expected::of(frame.step, self.frame(number.wrapping_sub(1)));
+    pub fn put(&mut self, arch: Arch, number: u32, frame: LastFrame) {
+        self.expected[within(number)] = Expected::of(arch, frame.step, self.frame(number.wrapping_sub(1)));
         self.frames[within(number)] = frame;
         self.pointers[within(LAST_FRAMES as u32 - 1 - number)] = frame.frame;
     }
@@ -202,190 +237,4 @@ impl LastWalk {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::boxed::Box;
-    use std::collections::BTreeMap;
-    use std::vec::Vec;
-
-    use super::*;
-    use crate::piece::Piece;
-    use crate::unwind::{Arch, Cfa, Fp, WalkEnd, step};
-
-    const TOP: u64 = 0x7fff_0000;
-
-    /// A function's rule by its address: each has a different frame size, some save the frame pointer, some find their frame by it.
-    fn row(ip: u64) -> Row {
-        match ip {
-            1 => Row::plain(0, Cfa::Outermost),
-            // CFA = sp + 16 .. 40.
-            ip if ip % 4 == 0 => Row::new(0, Cfa::Sp, 2 + (ip / 8 % 4) as i16, Fp::Same, 0, 0),
-            ip if ip % 4 == 2 => Row::new(0, Cfa::Sp, 3, Fp::AtCfa, -2, 0),
-            ip if ip % 4 == 3 => Row::new(0, Cfa::Fp, 2, Fp::AtCfa, -2, 0),
-            _ => Row::new(0, Cfa::Sp, 4, Fp::AtSp, 1, 0),
-        }
-    }
-
-    /// The stack of these functions, outermost first, and the registers in the innermost one.
-    fn build(functions: &[u64]) -> (BTreeMap<u64, u64>, UserRegs) {
-        let mut memory = BTreeMap::new();
-        let mut regs = UserRegs {
-            ip: 1,
-            sp: TOP,
-            fp: 0,
-            lr: 0,
-        };
-        for &ip in functions {
-            let cfa = regs.sp;
-            memory.insert(cfa - 8, regs.ip);
-            let row = row(ip);
-            let words = match row.rules & 15 {
-                2 => 2,
-                _ => u64::from(row.cfa_offset.unsigned_abs()),
-            };
-            let sp = cfa - words * 8;
-            let slot = match row.rules >> 4 {
-                1 => Some(cfa - 16),
-                3 => Some(sp + 8),
-                _ => None,
-            };
-            if let Some(slot) = slot {
-                memory.insert(slot, regs.fp);
-                regs.fp = cfa - 16;
-            }
-            (regs.ip, regs.sp) = (ip, sp);
-        }
-        (memory, regs)
-    }
-
-    /// The stack from an address to its top; unset words have an unused value.
-    fn piece_of(memory: &BTreeMap<u64, u64>, from: u64) -> Box<Piece> {
-        let mut piece = crate::piece::tests::empty();
-        piece.fill(from, TOP, |to, len, at| {
-            for (at, word) in (at..at + len).step_by(8).zip(to) {
-                *word = memory.get(&at).copied().unwrap_or(u64::MAX);
-            }
-            true
-        });
-        piece
-    }
-
-    /// Walks with the previous walk, and returns how many steps were taken without it.
-    fn walk(memory: &BTreeMap<u64, u64>, mut regs: UserRegs, last: &mut LastWalk) -> (Vec<u64>, usize) {
-        let read = |at: u64| memory.get(&at).copied();
-        let (mut among, mut caller, mut outer, mut steps) = (last.among(1, 1), 0, 0, 0);
-        let mut passed = Vec::new();
-        loop {
-            let here = LastFrame {
-                frame: regs.ip,
-                sp: regs.sp,
-                fp: regs.fp,
-                caller,
-                step: OPAQUE,
-                ..LastFrame::default()
-            };
-            let inside = (0..among).filter(|number| last.frame(*number).sp < here.sp).count();
-            assert_eq!(last.reached(here.sp, among), among - inside as u32);
-            among -= inside as u32;
-            let mut number = among.wrapping_sub(1);
-            if among != 0 && last.frame(number).is_here(&here) {
-                let piece = piece_of(memory, last.frame(number).sp);
-                while number != 0 && last.expected(number).holds(read) {
-                    assert_eq!(last.expected(number).differs(&piece), 0, "by a piece as by words");
-                    number -= 1;
-                }
-                assert!(number == 0 || last.expected(number).differs(&piece) != 0);
-                if number == 0 {
-                    outer = among;
-                    break;
-                }
-                among = number;
-            }
-            passed.push(here);
-            steps += 1;
-            match step(Arch::X86_64, row(regs.ip), &regs, read) {
-                Ok((next, _)) => {
-                    passed.last_mut().unwrap().step = step_of_row(Arch::X86_64, row(regs.ip), &regs, next.sp);
-                    (regs, caller) = (next, 1);
-                }
-                Err(end) => {
-                    assert_eq!(end, WalkEnd::Complete);
-                    break;
-                }
-            }
-        }
-        for frame in passed.iter().rev() {
-            last.put(outer, *frame);
-            outer += 1;
-        }
-        (last.space, last.run, last.count) = (1, 1, u64::from(outer));
-        let found: Vec<u64> = (0..outer).rev().map(|number| last.frame(number).frame).collect();
-        let first = LAST_FRAMES - found.len();
-        assert_eq!(last.pointers[first..], found);
-        assert_eq!(last.outermost(outer), &raw const last.pointers[first]);
-        (found, steps)
-    }
-
-    fn random(state: &mut u64, below: u64) -> u64 {
-        *state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (*state >> 33) % below
-    }
-
-    #[test]
-    fn a_reused_walk_equals_a_full_walk() {
-        let (mut state, mut last, mut functions) = (1, LastWalk::default(), Vec::new());
-        let (mut all, mut taken) = (0, 0);
-        for _ in 0..20_000 {
-            // Mostly the inner frames change; occasionally a single one far outside, by one of the same size.
-            let keep = match random(&mut state, 4) {
-                0 => random(&mut state, functions.len() as u64 + 1) as usize,
-                _ => functions.len().saturating_sub(random(&mut state, 4) as usize),
-            };
-            functions.truncate(keep);
-            if random(&mut state, 8) == 0 && !functions.is_empty() {
-                let changed = random(&mut state, functions.len() as u64) as usize;
-                functions[changed] += 64;
-            }
-            while functions.len() < 200 && random(&mut state, 5) != 0 {
-                functions.push(4 + random(&mut state, 64));
-            }
-            let (memory, regs) = build(&functions);
-            let expected: Vec<u64> = functions.iter().rev().copied().chain([1]).collect();
-            let (found, steps) = walk(&memory, regs, &mut last);
-            assert_eq!(found, expected);
-            (all, taken) = (all + expected.len(), taken + steps);
-        }
-        assert!(taken * 2 < all, "{taken} of {all} steps were taken");
-    }
-
-    #[test]
-    fn walks_of_other_spaces_or_runs_are_not_reused() {
-        let mut last = LastWalk::default();
-        let (memory, regs) = build(&[4, 8, 12]);
-        walk(&memory, regs, &mut last);
-        assert_eq!((last.among(1, 1), last.among(2, 1), last.among(1, 2)), (4, 0, 0));
-    }
-
-    #[test]
-    fn steps_that_read_more_than_two_words_are_opaque() {
-        let regs = UserRegs {
-            ip: 0,
-            sp: 800,
-            fp: 880,
-            lr: 0,
-        };
-        let by = |cfa, fp, offset| step_of_row(Arch::X86_64, Row::new(0, cfa, 2, fp, offset, 0), &regs, 1000);
-        assert_eq!(by(Cfa::Sp, Fp::Same, 0), 0);
-        assert_eq!(by(Cfa::Fp, Fp::AtCfa, -2), 2);
-        assert_eq!(by(Cfa::Sp, Fp::AtSp, 20), 5);
-        assert_eq!(by(Cfa::Plt, Fp::AtFp, 10), 5);
-        assert_eq!(by(Cfa::FarSp, Fp::AtCfa, -2), 2);
-        for cfa in [Cfa::AtFp, Cfa::AtSp, Cfa::AtSpPlus8, Cfa::Signal, Cfa::Bx] {
-            assert_eq!(by(cfa, Fp::Same, 0), OPAQUE);
-        }
-        assert_eq!(by(Cfa::Sp, Fp::AtCfa, 0), OPAQUE);
-        let row = Row::new(0, Cfa::Fp, 2, Fp::AtCfa, -2, 2);
-        assert_eq!(step_of_row(Arch::Aarch64, row, &regs, 1000), OPAQUE);
-    }
-}
+mod tests;

@@ -13,6 +13,7 @@ use profiler_common::unwind::WalkEnd;
 
 use super::caller::word;
 use super::{WALKS, Walk, absorb};
+use crate::arch::{ARCH, machine};
 use crate::maps::{LAST_WALKS as LAST, PIECES, volatile};
 
 /// [`Walk::last`]: this walk interrupts another.
@@ -120,7 +121,7 @@ pub extern "C" fn goes_on(level: u32) -> u32 {
             if number == 0 {
                 return join(walk, last);
             }
-            if !(*last).expected(number).holds(|at| word(walk, at)) {
+            if !(*last).expected(number).holds(machine(), |at| word(walk, at)) {
                 // Frames further out may be the same all the same. Not forever: the loop's turns are limited.
                 (*walk).tries = (*walk).tries.wrapping_sub(1);
                 (*walk).among = if (*walk).tries == 0 { 0 } else { number };
@@ -206,10 +207,10 @@ unsafe extern "C" fn compare_some(_: u32, level: *mut c_void) -> c_long {
                 break;
             }
             let expected = (*last).expected(number);
-            if !(*piece).reaches(expected.outer_sp()) {
+            if !(*piece).reaches(expected.end()) {
                 break;
             }
-            differs |= expected.differs(&*piece);
+            differs |= expected.differs(machine(), &*piece);
             number -= 1;
         }
         if differs != 0 {
@@ -296,7 +297,7 @@ unsafe extern "C" fn finish_some(_: u32, turn: *mut c_void) -> c_long {
             let from = (&raw const (*walk).passed).cast::<LastFrame>();
             let mut frame = from.add(within(index as u32)).read();
             frame.key = key;
-            (*last).put((*turn).number, frame);
+            (*last).put(ARCH, (*turn).number, frame);
         }
         // Even when it is not used: otherwise the verifier would follow each path to each number.
         (*turn).number += 1;
