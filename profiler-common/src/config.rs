@@ -112,8 +112,8 @@ config! {
         mm_pgd: u32 = MISSING, at "mm_struct.pgd";
         /// Levels of page tables (`CONFIG_PGTABLE_LEVELS`, and `la57`); 0: page tables are not read.
         table_levels: u32 = 0;
-        /// Bits of a physical address; an entry of a page table may have others above them.
-        physical_bits: u32 = 0;
+        /// x86-64: bits of a physical address; an entry of a page table may have others above them. arm64: bits of a virtual one.
+        table_bits: u32 = 0;
         /// End of the machine's memory: a physical address, in GiB.
         physical_end: u32 = 0;
         /// 1: the kernel maps more than the usual 16 pages around a fault.
@@ -172,8 +172,8 @@ config! {
         thins: u32 = 0;
         /// Address of the recorder's pid namespace.
         pid_namespace: u64 = 0;
-        /// Address of the kernel's array `__per_cpu_offset`. arm64: unused.
-        per_cpu_offset: u64 = 0;
+        /// Address of an array of the kernel's: x86-64: `__per_cpu_offset`; arm64: `swapper_pg_dir`, its own page table.
+        kernel_array: u64 = 0;
         /// Address of a CPU's `preempt_count`, relative to that CPU's offset. arm64: its offset in the current task.
         preempt_count: u64 = 0;
         /// arm64: the bits of an address that are not a signature ([`crate::unwind::address_mask`]).

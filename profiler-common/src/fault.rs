@@ -168,6 +168,8 @@ pub struct FaultBody {
 
 /// Pages of a block in [`FaultBody::mapped`]: those of one page table on x86-64.
 pub const BLOCK_PAGES: usize = 512;
+/// Pages of a block whose entries are read at once.
+pub const CHUNK: u64 = 16;
 
 /// Faults that were counted, not sent.
 #[repr(C)]

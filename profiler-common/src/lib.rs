@@ -31,6 +31,7 @@ pub mod last_walk;
 pub mod loss;
 pub mod memory;
 mod numbered;
+pub mod page_table;
 pub mod piece;
 pub mod preempt;
 pub mod sample;

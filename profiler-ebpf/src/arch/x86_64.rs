@@ -146,6 +146,6 @@ pub fn is_exec(call: u32) -> bool {
 pub fn preempt_count(_: impl FnOnce() -> *const c_void) -> Option<u32> {
     // SAFETY: the helper has no preconditions.
     let cpu = u64::from(unsafe { bpf_get_smp_processor_id() } as u32);
-    let offset: u64 = probe(config!(per_cpu_offset).wrapping_add(cpu * 8), 0)?;
+    let offset: u64 = probe(config!(kernel_array).wrapping_add(cpu * 8), 0)?;
     probe(config!(preempt_count).wrapping_add(offset), 0)
 }

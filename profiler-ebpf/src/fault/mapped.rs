@@ -5,16 +5,16 @@
 
 use core::ffi::{c_long, c_void};
 
-use aya_ebpf::helpers::generated::{bpf_loop, bpf_probe_read_kernel};
+use aya_ebpf::helpers::generated::bpf_loop;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
 use profiler_common::fault::{
-    BLOCK_PAGES, FAULT_EXCEPTION, FAULT_FAILED, FAULT_HAS_FILE, FAULT_HAS_MAPPED, FAULT_HAS_VMA, FaultBody, asked,
-    error_code,
+    BLOCK_PAGES, CHUNK, FAULT_EXCEPTION, FAULT_FAILED, FAULT_HAS_FILE, FAULT_HAS_MAPPED, FAULT_HAS_VMA, FaultBody,
+    asked, error_code,
 };
 use profiler_common::scope::ThreadState;
 
-use crate::arch::table::{self, Block};
+use crate::arch::table::{self, Block, STEP};
 use crate::kernel::{Task, top_table};
 use crate::maps::{config, volatile};
 use crate::read::probe;
@@ -27,12 +27,10 @@ static DIRECT_MAP: Array<u64> = Array::with_max_entries(1, 0);
 const DIRECT_MAP_UNKNOWN: u64 = 0;
 /// Value of [`DIRECT_MAP`]: it was not found.
 const DIRECT_MAP_HIDDEN: u64 = 1;
-/// The direct map begins at a multiple of this (`kernel_randomize_memory` in arch/x86/mm/kaslr.c).
-const STEP: u64 = 1 << 30;
+/// Places in a GiB where the direct map may begin.
+const PLACES: u32 = ((1 << 30) / STEP) as u32;
 
-/// Entries that are read at once.
-const CHUNK: u64 = 16;
-/// Number of these in a block.
+/// Number of chunks in a block.
 const CHUNKS: usize = BLOCK_PAGES / CHUNK as usize;
 /// Number of a block's last page.
 const LAST_PAGE: u64 = BLOCK_PAGES as u64 - 1;
@@ -148,21 +146,9 @@ pub unsafe extern "C" fn read_chunk(state: *mut ThreadState, table: u64, chunk: 
     if state.is_null() {
         return 0;
     }
-    let mut bits = 0;
-    // In two parts: the stacks of all functions up to here may have 512 bytes.
-    for half in 0..2_u64 {
-        let mut entries = [0_u64; CHUNK as usize / 2];
-        let len = size_of::<[u64; CHUNK as usize / 2]>() as u32;
-        let from = table.wrapping_add((chunk * 2 + half) * u64::from(len)) as *const c_void;
-        // SAFETY: the helper writes the whole array, or fails.
-        let failed = unsafe { bpf_probe_read_kernel(entries.as_mut_ptr().cast(), len, from) };
-        if failed != 0 {
-            return 0;
-        }
-        for (entry, bit) in entries.iter().zip(half * CHUNK / 2..) {
-            bits |= table::presence(*entry) << bit;
-        }
-    }
+    let Some(bits) = table::chunk(table, chunk) else {
+        return 0;
+    };
     // SAFETY: by this function's own condition, and the index is below `CHUNKS`.
     unsafe {
         let mapped = (&raw mut (*state).faults.inner.body.mapped).cast::<u16>();
@@ -194,7 +180,7 @@ fn direct_map(top: u64) -> u64 {
     // SAFETY: the function takes what is passed here.
     unsafe {
         bpf_loop(
-            config!(physical_end) + 1,
+            config!(physical_end) * PLACES + 1,
             is_direct_map as *mut c_void,
             (&raw mut search).cast(),
             0,

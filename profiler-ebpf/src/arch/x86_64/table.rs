@@ -1,7 +1,15 @@
 //! Page tables: four or five levels of 512 entries (arch/x86/include/asm/pgtable_types.h).
 
+use core::ffi::c_void;
+
+use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
+use profiler_common::fault::CHUNK;
+
 use crate::maps::config;
 use crate::read::probe;
+
+/// The direct map begins at a multiple of this (`kernel_randomize_memory` in arch/x86/mm/kaslr.c).
+pub const STEP: u64 = 1 << 30;
 
 /// Entries of a table.
 const ENTRIES: u64 = 512;
@@ -75,10 +83,31 @@ impl Block {
     }
 }
 
+/// Which pages the entries of a chunk map, of the table at `table`: a bit for each. `None`: they can't be read.
+#[inline(always)]
+pub fn chunk(table: u64, number: u64) -> Option<u64> {
+    let mut bits = 0;
+    // In two parts: the stacks of all functions up to here may have 512 bytes.
+    for half in 0..2_u64 {
+        let mut entries = [0_u64; CHUNK as usize / 2];
+        let len = size_of::<[u64; CHUNK as usize / 2]>() as u32;
+        let from = table.wrapping_add((number * 2 + half) * u64::from(len)) as *const c_void;
+        // SAFETY: the helper writes the whole array, or fails.
+        let failed = unsafe { bpf_probe_read_kernel(entries.as_mut_ptr().cast(), len, from) };
+        if failed != 0 {
+            return None;
+        }
+        for (entry, bit) in entries.iter().zip(half * CHUNK / 2..) {
+            bits |= presence(*entry) << bit;
+        }
+    }
+    Some(bits)
+}
+
 /// 1 if an entry of the last level maps a page (`pte_present`), else 0. Without a branch: the verifier would follow two
 /// ways for each entry.
 #[inline(always)]
-pub fn presence(entry: u64) -> u64 {
+fn presence(entry: u64) -> u64 {
     (entry | entry >> PROTNONE_BIT) & PRESENT
 }
 
@@ -133,5 +162,5 @@ fn next(entry: u64, direct: u64) -> Option<u64> {
 /// The physical address in an entry: without its flags, and without the bit that says that the memory is encrypted.
 #[inline(always)]
 fn physical(entry: u64) -> u64 {
-    entry & ((1_u64 << (config!(physical_bits) & 63)) - 1) & !((1 << PAGE) - 1)
+    entry & ((1_u64 << (config!(table_bits) & 63)) - 1) & !((1 << PAGE) - 1)
 }

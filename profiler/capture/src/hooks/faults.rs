@@ -77,8 +77,7 @@ pub fn configure(config: &mut Config, mode: FaultMode, types: &Types) {
         return;
     }
     config.find_vma = u32::from(types.has_function(FIND_VMA));
-    if let Some((levels, bits)) = arch::page_tables() {
-        (config.table_levels, config.physical_bits) = (levels, bits);
+    if arch::page_tables(config).is_some() {
         config.physical_end = machine::memory_end();
         config.wide_around = u32::from(exact_touch::around().is_some_and(|bytes| bytes > USUAL_AROUND));
     }

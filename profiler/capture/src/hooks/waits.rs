@@ -36,9 +36,7 @@ pub fn configure(config: &mut Config, asked: OffCpu, types: &Btf) {
     let OffCpu::AtLeast(shortest) = asked else { return };
     (config.waits, config.wait_min, config.wait_burst) = (1, shortest, BURST);
     // For wakers only: the kernel writes half its list of symbols for it, which takes tens of milliseconds.
-    if let Some((offsets, count)) = arch::preempt_count(types) {
-        (config.preempt_count_known, config.per_cpu_offset, config.preempt_count) = (1, offsets, count);
-    }
+    config.preempt_count_known = u32::from(arch::preempt_count(config, types).is_some());
 }
 
 /// Which argument of a system call of `config` is a path.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use base::addr::PAGE;
+use super::page_cache::page_size;
 
 /// The link text of the first pid namespace (`PROC_PID_INIT_INO` of `include/linux/proc_ns.h`).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
@@ -32,11 +32,14 @@ pub fn memory() -> u64 {
 
 /// End of the machine's memory as a physical address, in GiB; 0: unknown.
 pub fn memory_end() -> u32 {
-    memory_end_of(&std::fs::read_to_string("/proc/zoneinfo").unwrap_or_default())
+    memory_end_of(
+        &std::fs::read_to_string("/proc/zoneinfo").unwrap_or_default(),
+        page_size(),
+    )
 }
 
 /// A zone has its number of pages, holes included, before its first one (mm/vmstat.c: `zoneinfo_show_print`).
-fn memory_end_of(zones: &str) -> u32 {
+fn memory_end_of(zones: &str, page: u64) -> u32 {
     let (mut spanned, mut end) = (0, 0_u64);
     for line in zones.lines() {
         let mut words = line.split_ascii_whitespace();
@@ -47,7 +50,7 @@ fn memory_end_of(zones: &str) -> u32 {
             _ => {}
         }
     }
-    u32::try_from(end.saturating_mul(PAGE).div_ceil(1 << 30)).unwrap_or(u32::MAX)
+    u32::try_from(end.saturating_mul(page).div_ceil(1 << 30)).unwrap_or(u32::MAX)
 }
 
 /// Reads a number from a file of /proc/sys; `None`: it is absent or not a number.
@@ -95,7 +98,8 @@ mod tests {
     fn memory_ends_with_the_last_zone() {
         let zones = "Node 0, zone    DMA32\n        spanned  1044480\n  start_pfn:           4096\nNode 0, zone   Normal\n        \
                      spanned  5505025\n  start_pfn:           1048576\nNode 0, zone  Movable\n        spanned  0\n  start_pfn: 0\n";
-        assert_eq!((memory_end_of(zones), memory_end_of("spanned x\nstart_pfn:")), (26, 0));
+        assert_eq!((memory_end_of(zones, 4096), memory_end_of(zones, 16384)), (26, 100));
+        assert_eq!(memory_end_of("spanned x\nstart_pfn:", 4096), 0);
     }
 
     #[test]

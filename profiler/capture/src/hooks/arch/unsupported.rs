@@ -24,11 +24,11 @@ pub fn exceptions(_: &mut Ebpf, _: &Types, _: &str) -> Vec<HookStatus> {
 
 pub fn configure(_: &mut Config) {}
 
-pub fn preempt_count(_: &Btf) -> Option<(u64, u64)> {
+pub fn preempt_count(_: &mut Config, _: &Btf) -> Option<()> {
     None
 }
 
-pub fn page_tables() -> Option<(u32, u32)> {
+pub fn page_tables(_: &mut Config) -> Option<()> {
     None
 }
 

@@ -35,23 +35,27 @@ pub fn exceptions(ebpf: &mut Ebpf, types: &Types, remedy: &str) -> Vec<HookStatu
 /// Writes the machine's properties that the programs need: none.
 pub fn configure(_: &mut Config) {}
 
-/// Where each CPU's count of nested interrupts is: the array of the CPUs' offsets, and the count's place above such
-/// an offset. It is a separate variable, except in 6.2 to 6.14, where it is in `pcpu_hot`
+/// Writes where each CPU's count of nested interrupts is: the array of the CPUs' offsets, and the count's place above
+/// such an offset. `None`: the kernel hides them. The count is a separate variable, except in 6.2 to 6.14, where it is in `pcpu_hot`
 /// (arch/x86/include/asm/preempt.h).
-pub fn preempt_count(types: &Btf) -> Option<(u64, u64)> {
+pub fn preempt_count(config: &mut Config, types: &Btf) -> Option<()> {
     let (variable, field) = match types.offset("pcpu_hot.preempt_count") {
         Some(field) => ("pcpu_hot", field),
         None => ("__preempt_count", 0),
     };
     let [offsets, variable] = kallsyms::addresses(["__per_cpu_offset", variable]).ok()?;
-    Some((offsets?, variable?.checked_add(u64::from(field))?))
+    config.preempt_count = variable?.checked_add(u64::from(field))?;
+    config.kernel_array = offsets?;
+    Some(())
 }
 
-/// Levels of page tables and bits of a physical address. An encrypting kernel gives up the address bit that it uses
+/// Writes the levels of page tables and the bits of a physical address. An encrypting kernel gives up the address bit that it uses
 /// for that (`early_detect_mem_encrypt` in arch/x86/kernel/cpu/amd.c), and one that does not use five levels hides
 /// `la57`. `None`: the kernel does not say.
-pub fn page_tables() -> Option<(u32, u32)> {
-    levels_and_bits(&std::fs::read_to_string("/proc/cpuinfo").ok()?)
+pub fn page_tables(config: &mut Config) -> Option<()> {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    (config.table_levels, config.table_bits) = levels_and_bits(&cpuinfo)?;
+    Some(())
 }
 
 fn levels_and_bits(cpuinfo: &str) -> Option<(u32, u32)> {
