@@ -3,6 +3,7 @@
 use core::ffi::c_void;
 
 use super::{Dentry, Inode, fields};
+use crate::arch;
 use crate::maps::config;
 use crate::read::{load, probe};
 
@@ -222,5 +223,13 @@ fn first_page(bio: u64) -> Option<Pages> {
     let inode = Inode::at(probe(mapping, config!(mapping_host))?)?;
     let first: u64 = probe(folio, config!(folio_index))?;
     // Pages of a folio are neighbours in the kernel's array of `struct page`, of 64 bytes each.
-    Some(Pages::Cached(inode, first.wrapping_add(page.wrapping_sub(folio) / 64)))
+    let number = first.wrapping_add(page.wrapping_sub(folio) / 64);
+    // Records count pages of 4 KiB, and a bio may begin at any block of a larger one.
+    let more = arch::page_shift().saturating_sub(12);
+    let within = if more == 0 {
+        0
+    } else {
+        probe::<u32>(vector.wrapping_add(12), 0).unwrap_or(0) >> 12
+    };
+    Some(Pages::Cached(inode, (number << more).wrapping_add(u64::from(within))))
 }
