@@ -4,7 +4,6 @@
 //! unknown.
 
 use super::parse::{Amounts, Region};
-use base::addr::PAGE;
 use fact::fault::FileSection;
 
 const PRESENT: u64 = 1 << 63;
@@ -43,24 +42,33 @@ pub struct Frame {
     pub dirty: Option<bool>,
 }
 
-/// Splits a region's amounts by the sections of its file. `words` is the region's part of `pagemap`; `look` returns the known
+/// The pages of a region.
+#[derive(Debug, Clone, Copy)]
+pub struct Pages<'w> {
+    /// The region's part of `pagemap`.
+    pub words: &'w [u64],
+    /// Bytes of a page of this machine.
+    pub size: u64,
+}
+
+/// Splits a region's amounts by the sections of its file. `look` returns the known
 /// attributes of a page frame. Without them, the PSS of a section is known only if none of its pages is shared.
 ///
 /// # Errors
 /// When the sections do not add up to the region.
 pub fn split(
     region: &Region,
-    words: &[u64],
+    pages: Pages<'_>,
     sections: &[FileSection],
     look: &mut dyn FnMut(u64) -> Frame,
 ) -> Result<Vec<SectionAmounts>, SplitError> {
     // By section: amounts, and the PSS with its fraction bits.
     let mut found: Vec<(Option<usize>, Amounts, Option<u64>)> = Vec::new();
-    for (word, page) in words.iter().zip(0_u64..) {
+    for (word, page) in pages.words.iter().zip(0_u64..) {
         if word & (PRESENT | SWAPPED) == 0 {
             continue;
         }
-        let section = section_of(sections, region.offset.saturating_add(page * PAGE));
+        let section = section_of(sections, region.offset.saturating_add(page * pages.size), pages.size);
         let place = found.iter().position(|(known, ..)| *known == section);
         let place = place.unwrap_or_else(|| {
             found.push((section, Amounts::default(), Some(0)));
@@ -70,11 +78,11 @@ pub fn split(
             continue;
         };
         if word & PRESENT == 0 {
-            amounts.swap += PAGE;
+            amounts.swap += pages.size;
             continue;
         }
         let frame = look(word & FRAME);
-        count(amounts, *word, frame.dirty.unwrap_or(false));
+        count(amounts, *word, pages.size, frame.dirty.unwrap_or(false));
         let by = if word & EXCLUSIVE != 0 {
             Some(1)
         } else {
@@ -82,7 +90,7 @@ pub fn split(
         };
         *pss = pss
             .zip(by)
-            .map(|(sum, by)| sum.saturating_add((PAGE << PSS_SHIFT) / by));
+            .map(|(sum, by)| sum.saturating_add((pages.size << PSS_SHIFT) / by));
     }
     let known: Option<Vec<u64>> = found.iter().map(|(.., pss)| *pss).collect();
     let all = known.map(|known| known.iter().fold(0_u64, |sum, pss| sum.saturating_add(*pss)));
@@ -110,18 +118,18 @@ pub fn split(
 
 /// Counts a page in memory. A copy is dirty; a page of the file is if the frame says so. A process that maps its own copy
 /// can't make the file's page dirty.
-fn count(amounts: &mut Amounts, word: u64, is_dirty: bool) {
+fn count(amounts: &mut Amounts, word: u64, size: u64, is_dirty: bool) {
     let (is_file, is_private) = (word & OF_FILE != 0, word & EXCLUSIVE != 0);
-    amounts.rss += PAGE;
+    amounts.rss += size;
     if !is_file {
-        amounts.anonymous += PAGE;
+        amounts.anonymous += size;
     }
     *match (is_private, !is_file || is_dirty) {
         (true, true) => &mut amounts.private_dirty,
         (true, false) => &mut amounts.private_clean,
         (false, true) => &mut amounts.shared_dirty,
         (false, false) => &mut amounts.shared_clean,
-    } += PAGE;
+    } += size;
 }
 
 /// The same amounts with all dirty bytes counted as clean.
@@ -136,8 +144,8 @@ fn clean(amounts: Amounts) -> Amounts {
 }
 
 /// The section with the most bytes of a page; the first of equals.
-fn section_of(sections: &[FileSection], offset: u64) -> Option<usize> {
-    let end = offset.saturating_add(PAGE);
+fn section_of(sections: &[FileSection], offset: u64, page: u64) -> Option<usize> {
+    let end = offset.saturating_add(page);
     let first = sections.partition_point(|section| section.offset.saturating_add(section.size) <= offset);
     let near = sections
         .iter()
@@ -155,6 +163,7 @@ fn section_of(sections: &[FileSection], offset: u64) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::addr::PAGE;
 
     fn section(offset: u64, size: u64) -> FileSection {
         FileSection {
@@ -173,7 +182,7 @@ mod tests {
             section(3100, 100_000),
             section(200_000, 10),
         ];
-        let of = |offset| section_of(&sections, offset);
+        let of = |offset| section_of(&sections, offset, PAGE);
         assert_eq!([of(0), of(PAGE), of(100_000)], [Some(1), Some(2), Some(2)]);
         assert_eq!([of(114_688), of(196_608), of(400_000)], [None, Some(3), None]);
     }
@@ -206,13 +215,17 @@ mod tests {
             swap: PAGE,
             ..Amounts::default()
         };
+        let pages = Pages {
+            words: &words,
+            size: PAGE,
+        };
         // Frame 7 is mapped four times.
         let mut look = |frame| Frame {
             mapped: Some(frame - 3),
             dirty: Some(frame == 8),
         };
         let blind = &mut |_| Frame::default();
-        let split_up = split(&region(amounts), &words, &sections, blind).unwrap();
+        let split_up = split(&region(amounts), pages, &sections, blind).unwrap();
         // Without frame attributes, only the section without shared pages has a PSS.
         assert_eq!(
             split_up.iter().map(|(_, amounts)| amounts.pss).collect::<Vec<_>>(),
@@ -230,21 +243,43 @@ mod tests {
             shared_clean: PAGE,
             ..Amounts::default()
         };
-        let split_up = split(&region(dirty), &words, &sections, &mut look).unwrap();
+        let split_up = split(&region(dirty), pages, &sections, &mut look).unwrap();
         assert_eq!(split_up[0], (Some(0), first));
         let second = split_up[1].1;
         assert_eq!(
             (second.pss, second.swap, second.private_dirty),
             (Some(2 * PAGE), PAGE, 2 * PAGE)
         );
-        assert_eq!(split(&region(dirty), &words, &sections, blind), Err(SplitError::Dirty));
+        assert_eq!(split(&region(dirty), pages, &sections, blind), Err(SplitError::Dirty));
         let less = Amounts {
             rss: 2 * PAGE,
             ..amounts
         };
         assert_eq!(
-            split(&region(less), &words, &sections, &mut look),
+            split(&region(less), pages, &sections, &mut look),
             Err(SplitError::Pages)
         );
+    }
+
+    #[test]
+    fn large_pages_belong_to_the_section_with_most_of_them() {
+        let size = 4 * PAGE;
+        let sections = [section(0, size + PAGE), section(size + PAGE, 7 * PAGE)];
+        let amounts = Amounts {
+            rss: 2 * size,
+            pss: Some(2 * size),
+            private_clean: 2 * size,
+            ..Amounts::default()
+        };
+        let region = Region {
+            end: 3 * size,
+            amounts,
+            ..Region::default()
+        };
+        let words = [PRESENT | OF_FILE | EXCLUSIVE | 7, 0, PRESENT | OF_FILE | EXCLUSIVE | 9];
+        let pages = Pages { words: &words, size };
+        let split_up = split(&region, pages, &sections, &mut |_| Frame::default()).unwrap();
+        let found: Vec<_> = split_up.iter().map(|(index, amounts)| (*index, amounts.rss)).collect();
+        assert_eq!(found, [(Some(0), size), (Some(1), size)]);
     }
 }

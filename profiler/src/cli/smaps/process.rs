@@ -9,14 +9,15 @@ use anyhow::{Context, Result, bail};
 use rustc_hash::FxHashMap;
 use symbols::elf::ElfFile;
 
-use crate::addr::{Avma, FileOffset, PAGE};
+use crate::addr::{Avma, FileOffset};
 use crate::capture::files::open;
 use crate::capture::privilege::rights::Rights;
+use crate::capture::proc::page_cache::page_size;
 use crate::capture::proc::procfs;
 use crate::event::{At, FileId, Mapping};
 use crate::fact::fault::FileSection;
 use crate::record::places::section;
-use crate::report::smaps::pages::{Frame, split};
+use crate::report::smaps::pages::{Frame, Pages, split};
 use crate::report::smaps::parse::{regions, rollup};
 use crate::report::smaps::report::{Process, Sections};
 use crate::report::smaps::{Amounts, Region};
@@ -125,6 +126,10 @@ impl Reader {
                 ));
             }
         };
+        let pages = Pages {
+            words: &words,
+            size: page_size(),
+        };
         let (counts, flags) = (self.counts.as_ref(), self.flags.as_ref());
         let mut look = |frame| Frame {
             mapped: counts.and_then(|counts| word(counts, frame)),
@@ -132,7 +137,7 @@ impl Reader {
                 .and_then(|flags| word(flags, frame))
                 .map(|flags| flags & DIRTY != 0),
         };
-        let parts = match split(region, &words, sections, &mut look) {
+        let parts = match split(region, pages, sections, &mut look) {
             Ok(parts) => parts,
             Err(why) => return unknown(&why.to_string()),
         };
@@ -173,12 +178,13 @@ fn word(file: &File, frame: u64) -> Option<u64> {
 
 /// The part of the page table for a region.
 fn words(pages: &File, region: &Region) -> io::Result<Vec<u64>> {
-    let len = (region.end - region.start) / PAGE;
+    let page = page_size();
+    let len = (region.end - region.start) / page;
     if len > MAX_PAGES {
-        return Err(io::Error::other("it is larger than 4 GiB"));
+        return Err(io::Error::other("it has more than a million pages"));
     }
     let mut bytes = vec![0; usize::try_from(len * 8).map_err(io::Error::other)?];
-    pages.read_exact_at(&mut bytes, region.start / PAGE * 8)?;
+    pages.read_exact_at(&mut bytes, region.start / page * 8)?;
     let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
     Ok(bytes.chunks_exact(8).map(word).collect())
 }
