@@ -25,7 +25,9 @@
 #include <unistd.h>
 
 #define NOINLINE __attribute__((noinline, noclone))
+#ifndef PAGE
 #define PAGE ((size_t)4096)
+#endif
 
 // A mapped file, according to fstat.
 struct source {
