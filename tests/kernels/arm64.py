@@ -217,6 +217,14 @@ def signals():
     whole("sigdeep", "handler_leaf", {"handler_descend": 50, "handler": 1, "interrupted": 1, "main": 1})
 
 
+def recursion_in_signals():
+    """A thousand frames, with the signal's in their middle."""
+    summary, _ = record("nested", "sigdeep", "500", "500")
+    complete(summary)
+    frames = {"handler_descend": 500, "handler": 1, "interrupted": 1, "outer_descend": 500, "main": 1}
+    whole("nested", "handler_leaf", frames)
+
+
 def mount():
     """The guest's disk, at `DISK`."""
     if not os.path.exists("/dev/vda"):
@@ -253,7 +261,20 @@ def main():
     for name in ("deep", "sigdeep", "anon", "mapped", "disk"):
         output("cp", os.path.join(PROGRAMS, str(PAGE), name), os.path.join(LOCAL, name))
     failed = False
-    for test in (doctor, faults, faults_by_exception, faults_by_count, mapped, smaps, recursion, joined, signals, disk):
+    tests = (
+        doctor,
+        faults,
+        faults_by_exception,
+        faults_by_count,
+        mapped,
+        smaps,
+        recursion,
+        joined,
+        signals,
+        recursion_in_signals,
+        disk,
+    )
+    for test in tests:
         began = time.monotonic()
         try:
             test()

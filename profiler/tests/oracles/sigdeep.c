@@ -1,6 +1,9 @@
 // Burns in a signal handler, 50 calls deep, above the interrupted function.
+//
+// sigdeep [OUTER [INNER]]: the interrupted function below OUTER calls of outer_descend; INNER calls deep in the handler.
 #define _GNU_SOURCE
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -19,9 +22,11 @@ NOINLINE void handler_descend(int more) {
     __asm__ volatile("");
 }
 
+static int inner = 50;
+
 static void handler(int unused) {
     (void)unused;
-    handler_descend(50);
+    handler_descend(inner);
     __asm__ volatile("");
 }
 
@@ -30,8 +35,21 @@ NOINLINE void interrupted(void) {
     __asm__ volatile("");
 }
 
-int main(void) {
+NOINLINE void outer_descend(int more) {
+    if (more > 1)
+        outer_descend(more - 1);
+    else
+        interrupted();
+    __asm__ volatile("");
+}
+
+int main(int argc, char **argv) {
+    int outer = argc > 1 ? atoi(argv[1]) : 0;
+    if (argc > 2) inner = atoi(argv[2]);
     signal(SIGUSR1, handler);
-    interrupted();
+    if (outer > 0)
+        outer_descend(outer);
+    else
+        interrupted();
     return 0;
 }
