@@ -50,12 +50,12 @@ pub use header::{RecordHeader, RecordKind};
 pub use loss::Loss;
 
 /// Incremented with every change of a record's layout or of the configuration.
-pub const ABI_VERSION: u32 = 19;
+pub const ABI_VERSION: u32 = 20;
 
 /// The symbol of an object with this [`ABI_VERSION`]: an object from another build is rejected.
-pub const ABI_SYMBOL: &str = "NGMI_ABI_19";
+pub const ABI_SYMBOL: &str = "NGMI_ABI_20";
 
 const _: () = assert!(
-    ABI_VERSION == 19,
+    ABI_VERSION == 20,
     "the number in ABI_SYMBOL and in profiler-ebpf/src/maps.rs"
 );

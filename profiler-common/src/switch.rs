@@ -42,7 +42,7 @@ pub mod lock {
     pub const SPIN: u32 = 1;
     /// Shared with other readers.
     pub const READ: u32 = 1 << 1;
-    /// For itself alone.
+    /// Exclusive.
     pub const WRITE: u32 = 1 << 2;
     /// An rt-mutex, or a lock that consists of one in a real-time kernel.
     pub const RT: u32 = 1 << 3;
@@ -52,8 +52,10 @@ pub mod lock {
     pub const MUTEX: u32 = 1 << 5;
     /// The lock of the waiting thread's own address space (`mmap_lock`).
     pub const OWN_MMAP: u32 = 1 << 16;
-    /// The holder is the last one of several readers that may have it.
+    /// Readers hold it: which ones is unknown.
     pub const HELD_BY_READERS: u32 = 1 << 17;
+    /// In the eBPF programs only: the thread has not slept since.
+    pub const FRESH: u32 = 1 << 18;
 }
 
 /// [`WaitBody::priority`] of a thread whose priority the kernel does not show.
@@ -246,6 +248,8 @@ pub struct ThreadWaits {
     pub lock_flags: u32,
     /// Explicit padding.
     pub pad: u32,
+    /// Where the thread last slept for that lock.
+    pub lock_site: u64,
     /// When tokens were last added.
     pub refilled: u64,
     /// The kernel's count of the thread's switches that were recorded or are counted as missed.
@@ -307,6 +311,6 @@ const _: () = assert!(size_of::<WaitBody>() == 40 + 32 + 32 + 24 + 16 + 24);
 const _: () = assert!(size_of::<Wait>() == 24 + 168 + 64);
 const _: () = assert!(size_of::<StackAheadHead>() == 24 + 64);
 const _: () = assert!(size_of::<CallPath>() == 24 + 8 + 256);
-const _: () = assert!(size_of::<ThreadWaits>() == 2 * (168 + 64) + 32 + 16 + 24 + 16);
+const _: () = assert!(size_of::<ThreadWaits>() == 2 * (168 + 64) + 32 + 16 + 24 + 24);
 const _: () = assert!(size_of::<FileNameHead>() == 24 + 32 + 8);
 const _: () = assert!(size_of::<Asleep>() == 16 + 32 + 32 + 24 + 16 + 8 * MAX_KERNEL_FRAMES);

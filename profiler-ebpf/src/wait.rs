@@ -17,9 +17,9 @@ use aya_ebpf::helpers::generated::bpf_probe_read_user_str;
 use profiler_common::config::{CALL_WORDS, CallSet};
 use profiler_common::scope::ThreadState;
 use profiler_common::switch::{
-    CALL_I386, CallPath, NO_PRIORITY, PATH_LEN, StackAheadHead, ThreadWaits, WAIT_BIRTH, WAIT_BY_INTERRUPT, WAIT_HAS_FILE,
-    WAIT_IN_CALL, WAIT_IN_FAULT, WAIT_IO, WAIT_LIKE_EARLIER, WAIT_PREEMPTED, WAIT_THROTTLED, WAIT_UNSEEN_START,
-    WAIT_WAKER_UNSURE, WAIT_WOKEN, WaitBody,
+    CALL_I386, CallPath, NO_PRIORITY, PATH_LEN, StackAheadHead, ThreadWaits, WAIT_BIRTH, WAIT_BY_INTERRUPT,
+    WAIT_HAS_FILE, WAIT_IN_CALL, WAIT_IN_FAULT, WAIT_IO, WAIT_LIKE_EARLIER, WAIT_PREEMPTED, WAIT_THROTTLED,
+    WAIT_UNSEEN_START, WAIT_WAKER_UNSURE, WAIT_WOKEN, WaitBody,
 };
 use profiler_common::thinning::Group;
 use profiler_common::{Loss, RecordKind};
@@ -83,7 +83,6 @@ pub unsafe fn switched_out(ctx: &impl EbpfContext, state: *mut ThreadState, task
         (*now).queued = 0;
         (*now).waker.time = 0;
         (*now).state = task.state();
-        ((*now).lock, (*now).lock_flags) = ((*waits).lock, (*waits).lock_flags);
         (*now).priority = task.priority().unwrap_or(NO_PRIORITY);
         (*now).flags = flags;
         (*now).count = 1;
@@ -97,12 +96,15 @@ pub unsafe fn switched_out(ctx: &impl EbpfContext, state: *mut ThreadState, task
         }
         let place = stack::place_in_kernel(task);
         let site = sites::site_of((*state).space, at.tid, &place, &(*waits).now);
+        // A sleep for a lock has another stack than other sleeps at the same place.
+        let with_lock = site ^ u64::from(contention::is_fresh(waits)) << 1;
         if may_look(waits, at.time) {
             look(ctx, state, task, at, &place);
-        } else if !sites::like_earlier(waits, site) {
+        } else if !sites::like_earlier(waits, with_lock) {
             look(ctx, state, task, at, &place);
-            sites::remember(site, &(*waits).stacks);
+            sites::remember(with_lock, &(*waits).stacks);
         }
+        contention::attribute(waits, site, flags & WAIT_PREEMPTED == 0);
     }
 }
 

@@ -64,7 +64,11 @@ pub unsafe fn is_only_counted(state: *mut ThreadState, at: At) -> bool {
 pub unsafe fn has_stack(faults: *const ThreadFaults, at: At) -> bool {
     let level = thinning::level(Group::Fault);
     // A program may start thousands of threads, but what a process begins with is always worth a stack.
-    let first = if at.pid == at.tid { FIRST_FAULTS } else { FIRST_FAULTS >> level };
+    let first = if at.pid == at.tid {
+        FIRST_FAULTS
+    } else {
+        FIRST_FAULTS >> level
+    };
     // SAFETY: by this function's own condition.
     unsafe {
         let fault = &raw const (*faults).inner.body;

@@ -2,8 +2,7 @@
 
 use profiler_common::switch::lock;
 
-use super::number::number_of;
-use crate::maps::config;
+use crate::maps::{THREADS, config};
 use crate::read::probe;
 
 /// `MUTEX_FLAGS` of kernel/locking/mutex.h
@@ -16,52 +15,41 @@ const RWSEM_FLAGS: u64 = 3;
 const RT_MUTEX_FLAGS: u64 = 1;
 
 /// The holder of a lock; 0: unknown.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Owner {
     pub pid: u32,
     pub tid: u32,
+    /// Readers hold it.
     pub is_reader: bool,
 }
 
-/// The holder of the lock at an address, whose kind its flags say.
+/// The holder of the lock at an address, of the kind given by its flags, if it is a recorded thread.
+///
+/// The owner's address is only looked up among the recorded threads, never followed: that of a reader may be stale.
 #[inline(always)]
 pub fn owner(address: u64, flags: u32) -> Owner {
-    let (offset, mask) = if flags & lock::MUTEX != 0 {
-        (config!(mutex_owner), MUTEX_FLAGS)
-    } else if flags & lock::RT != 0 {
-        (config!(rt_mutex_owner), RT_MUTEX_FLAGS)
-    } else if flags & lock::PERCPU == 0 && flags & (lock::READ | lock::WRITE) != 0 {
-        (config!(rwsem_owner), RWSEM_FLAGS)
-    } else {
-        return Owner::UNKNOWN; // a percpu-rwsem or a semaphore, which do not know it
+    let (offset, mask) = match flags & (lock::MUTEX | lock::RT | lock::PERCPU | lock::READ | lock::WRITE) {
+        kind if kind & lock::MUTEX != 0 => (config!(mutex_owner), MUTEX_FLAGS),
+        lock::RT => (config!(rt_mutex_owner), RT_MUTEX_FLAGS),
+        lock::READ | lock::WRITE => (config!(rwsem_owner), RWSEM_FLAGS),
+        // A percpu-rwsem, a semaphore, or an rwsem of a real-time kernel, whose owner is elsewhere.
+        _ => return Owner::default(),
     };
     let word: u64 = probe(address, offset).unwrap_or(0);
-    let is_rwsem = flags & (lock::MUTEX | lock::RT) == 0;
-    let is_reader = is_rwsem && word & READER_OWNED != 0;
-    let task = word & !mask;
-    if task == 0 {
-        return Owner::UNKNOWN;
+    if flags & (lock::MUTEX | lock::RT) == 0 && word & READER_OWNED != 0 {
+        return Owner {
+            is_reader: true,
+            ..Owner::default()
+        };
     }
-    let (pid, tid) = numbers(task);
-    Owner { pid, tid, is_reader }
-}
-
-impl Owner {
-    const UNKNOWN: Self = Self {
-        pid: 0,
-        tid: 0,
-        is_reader: false,
+    let Some(holder) = THREADS.get_ptr(&(word & !mask)) else {
+        return Owner::default();
     };
-}
-
-/// Thread group and thread of the `task_struct` at an address; 0: none, or not in the recorder's pid namespace.
-#[inline(always)]
-fn numbers(task: u64) -> (u32, u32) {
-    if config!(pid_namespace_level) == 0 {
-        let number = |offset| probe::<u32>(task, offset).unwrap_or(0);
-        return (number(config!(task_tgid)), number(config!(task_pid)));
+    // SAFETY: an entry of the map, whose ids do not change.
+    let (pid, tid) = unsafe { ((*holder).pid, (*holder).tid) };
+    Owner {
+        pid,
+        tid,
+        is_reader: false,
     }
-    let number = |task| number_of(probe(task, config!(task_thread_pid)).unwrap_or(0));
-    let leader: u64 = probe(task, config!(task_group_leader)).unwrap_or(0);
-    (if leader == 0 { 0 } else { number(leader) }, number(task))
 }

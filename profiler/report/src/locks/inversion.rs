@@ -15,6 +15,9 @@ use fact::{Tables, ThreadId};
 /// Most comparisons with waits for a report.
 const MAX_STEPS: usize = 1 << 24;
 
+/// `MAX_RT_PRIO` of include/linux/sched/prio.h: better ones are real-time priorities.
+const MAX_RT_PRIO: i16 = 100;
+
 /// A thread and its priority.
 type Ranked = (ThreadId, i16);
 
@@ -30,7 +33,7 @@ const ROWS: usize = 20;
 pub struct Inversion {
     /// The thread that waited for the lock.
     pub waiter: RankedThread,
-    /// The thread that had it.
+    /// The thread that held it.
     pub holder: RankedThread,
     /// The thread that ran.
     pub ran: RankedThread,
@@ -93,7 +96,8 @@ impl Inversions {
         let (Some(own), Some(of_ran)) = (priority, of_ran) else {
             return;
         };
-        if of_ran >= own {
+        // Under the fair scheduler a better priority does not keep another thread from running.
+        if of_ran >= own || of_ran >= MAX_RT_PRIO {
             return;
         }
         let begun = waits.partition_point(|wait| wait.turn.start < ran.to);

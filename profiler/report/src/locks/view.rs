@@ -11,7 +11,7 @@ use super::patterns::Turn;
 use super::tally::HolderTally;
 use crate::export::ns;
 use crate::grid::Measure as _;
-use crate::path::facts::ended_by;
+use crate::path::facts::woken_by;
 use crate::path::lanes::{EndedBy, Lanes};
 use crate::waits::tally::WaitTally;
 use crate::waits::{Selector, View};
@@ -96,6 +96,10 @@ impl<'v, 'a> LockView<'v, 'a> {
         }
         let mut locks: Vec<Contended> = locks.into_values().filter(|lock| lock.totals.waits > 0).collect();
         locks.sort_by_key(|lock| std::cmp::Reverse(lock.totals.rank()));
+        for lock in &mut locks {
+            // Those that were aggregated begin later than their first.
+            lock.waits.sort_by_key(|wait| wait.turn.start);
+        }
         Self {
             view,
             locks,
@@ -207,7 +211,7 @@ fn lock_wait(wait: &WaitFact, is_selected: bool) -> LockWait {
         wait.start.max(Timestamp(wait.end.0.saturating_sub(tally.off_ns)))
     };
     let woken = Timestamp(start.0.saturating_add(tally.blocked_ns)).min(wait.end);
-    let by = match ended_by(wait) {
+    let by = match woken_by(wait) {
         EndedBy::Thread(thread) if is_one => Holder::Thread(thread),
         EndedBy::Unrecorded(tid) if is_one => Holder::Unrecorded(tid),
         _ => Holder::Unknown,
@@ -216,7 +220,7 @@ fn lock_wait(wait: &WaitFact, is_selected: bool) -> LockWait {
         .lock
         .as_ref()
         .and_then(|lock| lock.holder)
-        .filter(|holder| !holder.is_reader);
+        .filter(|holder| is_one && !holder.is_reader);
     let holder = holder.map(|holder| holder.thread.map_or(Holder::Unrecorded(holder.tid), Holder::Thread));
     LockWait {
         holder,

@@ -210,19 +210,20 @@ fn lane_wait(wait: &WaitFact) -> LaneWait {
 /// What ended a wait. An interrupt wakes in the name of the thread that it interrupts: where it is unknown whether it
 /// was one, it was if the reason is a disk or a timeout.
 ///
-/// Where no thread is known, the holder of a lock of the kernel is: it released the lock.
+/// Where that is unknown, it is the holder of the kernel's lock: an interrupt releases none.
 pub(crate) fn ended_by(wait: &WaitFact) -> EndedBy {
-    let holder = || {
-        let holder = wait.lock.as_ref()?.holder.filter(|holder| !holder.is_reader)?;
-        holder.thread.map(EndedBy::Thread)
-    };
+    let lock = wait.lock.as_ref().filter(|_| wait.count == 1);
+    let holder = lock.and_then(|lock| lock.holder.filter(|holder| !holder.is_reader));
     match woken_by(wait) {
-        unknown @ (EndedBy::Unknown | EndedBy::Interrupt) => holder().unwrap_or(unknown),
+        EndedBy::Unknown => holder
+            .and_then(|holder| holder.thread)
+            .map_or(EndedBy::Unknown, EndedBy::Thread),
         waker => waker,
     }
 }
 
-fn woken_by(wait: &WaitFact) -> EndedBy {
+/// The waker of a wait.
+pub(crate) fn woken_by(wait: &WaitFact) -> EndedBy {
     let Some(waker) = &wait.waker else {
         return EndedBy::Unknown;
     };
@@ -277,7 +278,7 @@ mod tests {
     #[test]
     fn without_a_waker_the_holder_ended_the_wait() {
         assert_eq!(ended(None, false), EndedBy::Thread(ThreadId(1)));
-        assert_eq!(ended(Some((9, true)), false), EndedBy::Thread(ThreadId(1)));
+        assert_eq!(ended(Some((9, true)), false), EndedBy::Interrupt);
         assert_eq!(ended(Some((9, false)), false), EndedBy::Thread(ThreadId(2)));
         assert_eq!(ended(Some((4, false)), false), EndedBy::Unrecorded(4));
         // A reader may have released it long before.

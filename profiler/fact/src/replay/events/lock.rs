@@ -30,15 +30,18 @@ impl Replay<'_, '_> {
             is_read: is(lock::READ),
             is_own_mmap: is(lock::OWN_MMAP),
             name: self.name_of_lock(last.id).map(Into::into),
-            holder: last.holder.filter(|(_, tid)| *tid != wait.at.tid).map(|(pid, tid)| {
-                let time = wait.out;
-                LockHolder {
-                    pid,
-                    tid,
-                    thread: self.tasks.known_thread(&At { time, pid, tid }),
-                    is_reader: is(lock::HELD_BY_READERS),
-                }
-            }),
+            holder: last
+                .holder
+                .filter(|(_, tid)| wait.count == 1 && *tid != wait.at.tid)
+                .map(|(pid, tid)| {
+                    let time = wait.out;
+                    LockHolder {
+                        pid,
+                        tid,
+                        thread: self.tasks.known_thread(&At { time, pid, tid }),
+                        is_reader: is(lock::HELD_BY_READERS),
+                    }
+                }),
         })
     }
 
