@@ -21,7 +21,7 @@ static SERVER: LazyLock<(String, String)> = LazyLock::new(|| {
         port: 0,
         profiler: ProfilerUrl::new("https://profiler.firefox.com").unwrap(),
         symbols: Some(Arc::new(symbols)),
-        explorer: Some(Explorer::new(|| Ok(b"the data".to_vec()))),
+        explorer: Some(Explorer::new(|| Ok(b"the data".to_vec()), |_| Ok(b"{}".to_vec()))),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
