@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_is_no_part_of_a_return_address() {
+    fn a_signature_is_not_part_of_a_return_address() {
         let signature = 0x2a << 48;
         let signed = |changed: u64| move |at| word(at).map(|word| if at == changed { word | signature } else { word });
         let (two, one) = (

@@ -20,7 +20,7 @@ const RECORDED: u32 = 12;
 /// Entries that are read at once: those of a chunk of pages of 16 KiB.
 pub const AT_ONCE: usize = 4;
 
-/// How the tables of a machine are made up.
+/// The layout of a machine's page tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// Binary logarithm of the page size: 12, 14 or 16.
@@ -166,7 +166,7 @@ impl Block {
     /// Nothing else has taken its place meanwhile.
     #[inline(always)]
     pub fn is_unchanged(&self, read: impl Fn(u64) -> Option<u64>) -> bool {
-        // Bits that the processor sets are of no interest.
+        // Bits that the processor sets do not matter.
         read(self.place).is_some_and(|now| {
             let changed = now ^ self.entry;
             self.shape.physical(changed) == 0 && changed & (VALID | TABLE) == 0

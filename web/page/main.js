@@ -47,8 +47,7 @@ async function start() {
     }
     root.dataset.state = "ready";
     globalThis.explorer = new App(recording, shell);
-    shell.faults = explorer;
-    shell.show();
+    shell.join(explorer);
   } catch (error) {
     status.textContent = `Cannot show the page: ${error.message}`;
     root.dataset.state = "failed";

@@ -52,30 +52,37 @@ export class PathPage {
 
   /** Shows the path of the chosen thread and time span; requests it if another one is shown. */
   async open() {
-    const { thread, span } = this;
-    const wanted = JSON.stringify([thread, span]);
-    if (this.wanted === wanted) {
-      this.schedule();
-      return;
-    }
+    const wanted = JSON.stringify([this.thread, this.span]);
+    const isOther = this.wanted !== wanted;
     this.wanted = wanted;
-    this.say(this.path ? null : "Following the path…");
-    this.root.setAttribute("aria-busy", "true");
-    let answer;
+    // One request at a time: the server would compute each, and only the last one is shown.
+    if (isOther && !this.isFollowing) {
+      this.isFollowing = true;
+      this.say(this.path ? null : "Following the path…");
+      this.root.setAttribute("aria-busy", "true");
+      while (!(await this.follow()));
+      this.root.setAttribute("aria-busy", "false");
+      this.isFollowing = false;
+    }
+    this.schedule();
+  }
+
+  /** Requests the path that is wanted now. False: another one was chosen meanwhile. */
+  async follow() {
+    const { wanted } = this;
+    const [thread, span] = JSON.parse(wanted);
     try {
-      answer = await fetchPath(thread, span);
-      // Another one was requested meanwhile.
-      if (this.wanted !== wanted) return;
+      const answer = await fetchPath(thread, span);
+      if (this.wanted !== wanted) return false;
       if (answer.why_empty) this.none(String(answer.why_empty));
       else this.take(parsePath(answer));
     } catch (error) {
-      if (this.wanted !== wanted) return;
+      if (this.wanted !== wanted) return false;
       this.none(`Cannot show the path: ${error.message}`);
       // The next attempt requests it again.
       this.wanted = null;
     }
-    this.root.setAttribute("aria-busy", "false");
-    this.schedule();
+    return true;
   }
 
   take(path) {
@@ -241,7 +248,7 @@ export class PathPage {
   }
 
   selectView() {
-    this.setSpan(this.view.time);
+    if (this.path) this.setSpan(this.view.time);
   }
 
   /** Shows the details of a piece; -1 closes them. */
@@ -283,8 +290,8 @@ export class PathPage {
 function notesOf({ left_out: leftOut, folded, missed, pieces, groups }) {
   const said = [];
   if (groups.length < pieces) said.push(`Of ${counted(pieces, "piece")}, short ones are merged with their neighbors; select a time span to see all.`);
-  if (folded > 0) said.push(`The profile has ${counted(folded, "wait")} only as sums; the path counts them as time on a CPU. The event log (--keep-events) has them.`);
+  if (folded > 0) said.push(`The profile has ${counted(folded, "wait")} only as totals; the path counts them as time on a CPU. The event log (--keep-events) has them.`);
   if (leftOut > 0) said.push(`Beyond the memory limit are ${counted(leftOut, "wait")}, samples and requests; the path counts waits among them as time on a CPU.`);
-  if (missed > 0) said.push(`The kernel did not show ${counted(missed, "switch").replace("switchs", "switches")}; the path takes those threads for running meanwhile.`);
+  if (missed > 0) said.push(`The kernel did not show ${counted(missed, "switch").replace("switchs", "switches")}; the path counts those threads as running.`);
   return said;
 }

@@ -49,6 +49,14 @@ export class Shell {
     this.faults?.selection.setTime(span);
   }
 
+  /** Adds the view of page faults, which takes over a time span that was selected before. */
+  join(faults) {
+    if (this.ownSpan) faults.selection.setTime(this.ownSpan);
+    this.faults = faults;
+    if (this.name === "path") this.changed();
+    else this.show();
+  }
+
   /** Shows the view that the address names. */
   show() {
     const { name } = this;

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::sync::Arc;
 
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
@@ -30,7 +31,7 @@ pub(crate) struct Shared {
     pub symbols: Option<SymbolApi>,
     pub explorer: Option<Explorer>,
     /// Limits concurrent CPU-bound work.
-    pub work: Semaphore,
+    pub work: Arc<Semaphore>,
 }
 
 /// Responds to a request. All refusals look the same.

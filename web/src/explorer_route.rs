@@ -105,10 +105,16 @@ async fn computed(
     content_type: &'static str,
     make: impl FnOnce() -> Result<Bytes, String> + Send + 'static,
 ) -> Response {
-    let Ok(_place) = shared.work.acquire().await else {
+    let Ok(place) = Arc::clone(&shared.work).acquire_owned().await else {
         return answer::not_found();
     };
-    match tokio::task::spawn_blocking(make).await {
+    // The work goes on if the client leaves, and occupies its place until it is done.
+    let work = move || {
+        let answer = make();
+        drop(place);
+        answer
+    };
+    match tokio::task::spawn_blocking(work).await {
         Ok(Ok(bytes)) => protected(answer::with_type(content_type, bytes)),
         Ok(Err(why)) => {
             let mut response = answer::with_type("text/plain; charset=utf-8", Bytes::from(why));

@@ -68,7 +68,7 @@ impl Server {
             profile,
             symbols: site.symbols.map(SymbolApi::new),
             explorer: site.explorer,
-            work: Semaphore::new(WORK),
+            work: Arc::new(Semaphore::new(WORK)),
         };
         Ok(Self {
             listener,

@@ -50,11 +50,16 @@ pub(crate) async fn answer(shared: &Shared, path: &str, (headers, body): (&Heade
         Err(refused) => return refused,
     };
     // Fails only when the program ends.
-    let Ok(_place) = shared.work.acquire().await else {
+    let Ok(place) = Arc::clone(&shared.work).acquire_owned().await else {
         return answer::not_found();
     };
     let server = Arc::clone(&api.server);
-    let work = tokio::task::spawn_blocking(move || server.answer(query, &bytes));
+    // The work goes on if the client leaves, and occupies its place until it is done.
+    let work = tokio::task::spawn_blocking(move || {
+        let answer = server.answer(query, &bytes);
+        drop(place);
+        answer
+    });
     match work.await {
         Ok(json) => answer::with_type("application/json", Bytes::from(json)),
         Err(_) => plain(

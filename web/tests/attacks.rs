@@ -6,7 +6,7 @@ mod harness;
 use std::io::{Read as _, Write as _};
 use std::time::Instant;
 
-use harness::{Answer, PROFILER, Running, serve};
+use harness::{Answer, MOST, PROFILER, Running, SLOW, serve};
 use symbols::server::{Named, SourceRoots};
 
 const PROFILE: &str = r#"{"meta":{}}"#;
@@ -353,4 +353,19 @@ fn slow_senders_are_cut_off_without_delaying_others() {
         }
     }
     println!("{:?} until all were gone", begin.elapsed());
+}
+
+#[test]
+fn clients_that_leave_do_not_add_work() {
+    let (_folder, server) = server();
+    for _ in 0..20 {
+        let mut client = std::net::TcpStream::connect(&server.address).unwrap();
+        let path = format!("{}/faults/path.json?thread={SLOW}", server.base);
+        write!(client, "GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", server.address).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let answer = server.request("GET", "/faults/path.json?thread=1", &[], b"");
+    assert_eq!(answer.status, 200);
+    let most = MOST.load(std::sync::atomic::Ordering::SeqCst);
+    assert!((1..=2).contains(&most), "{most} at one time");
 }

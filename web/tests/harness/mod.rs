@@ -10,11 +10,12 @@ use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use symbols::server::{Named, ServerConfig, SourceRoots, SymbolServer};
 use tokio::sync::oneshot;
-use web::{Explorer, ProfilerUrl, Server, Site};
+use web::{Explorer, PathQuery, ProfilerUrl, Server, Site};
 
 /// Origin of the front end.
 pub const PROFILER: &str = "https://profiler.firefox.com";
@@ -41,6 +42,23 @@ impl Drop for Running {
     }
 }
 
+/// The thread whose path takes a while.
+pub const SLOW: u32 = 99;
+/// How many of its paths are being followed.
+static NOW: AtomicUsize = AtomicUsize::new(0);
+/// The most at one time.
+pub static MOST: AtomicUsize = AtomicUsize::new(0);
+
+fn follow(query: &PathQuery) -> Vec<u8> {
+    if query.thread == Some(SLOW) {
+        let now = NOW.fetch_add(1, Ordering::SeqCst) + 1;
+        MOST.fetch_max(now, Ordering::SeqCst);
+        std::thread::sleep(Duration::from_millis(300));
+        NOW.fetch_sub(1, Ordering::SeqCst);
+    }
+    format!("{query:?}").into_bytes()
+}
+
 /// Serves `profile`, symbols of the `named` libraries, and an explorer with placeholder data.
 pub fn serve(profile: &Path, named: Named, roots: SourceRoots) -> Running {
     let config = ServerConfig {
@@ -54,10 +72,7 @@ pub fn serve(profile: &Path, named: Named, roots: SourceRoots) -> Running {
         port: 0,
         profiler: ProfilerUrl::new(PROFILER).unwrap(),
         symbols: Some(Arc::new(symbols)),
-        explorer: Some(Explorer::new(
-            || Ok(b"the data".to_vec()),
-            |query| Ok(format!("{query:?}").into_bytes()),
-        )),
+        explorer: Some(Explorer::new(|| Ok(b"the data".to_vec()), |query| Ok(follow(&query)))),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

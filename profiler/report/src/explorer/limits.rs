@@ -29,6 +29,8 @@ pub const PATH_NODES: usize = 200_000;
 pub const PATH_STRINGS: usize = 100_000;
 /// Length of a name, in bytes.
 pub const PATH_STRING: usize = 500;
+/// Bytes of all names; JSON may take six times as many.
+pub const PATH_TEXT: usize = 16 << 20;
 /// Rows of each table.
 pub const PATH_ROWS: usize = 200;
 /// Threads that can be chosen; those that ran longest.

@@ -153,7 +153,7 @@ impl PathSource {
     fn path(&self, view: &PathView<'_>) -> serde_json::Result<Vec<u8>> {
         let tables = &self.tables;
         let recording = &tables.recording;
-        let mut strings = Strings::limited(limits::PATH_STRINGS, limits::PATH_STRING);
+        let mut strings = Strings::limited(limits::PATH_STRINGS, limits::PATH_STRING, limits::PATH_TEXT);
         let (columns, threads) = columns::of(view, &mut strings);
         let report = PathReport::new(view);
         let choices = self.choices.iter().take(limits::CHOICES);

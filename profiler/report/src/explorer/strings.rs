@@ -13,22 +13,25 @@ pub struct Strings {
     most: usize,
     /// Bytes of a name.
     length: usize,
+    /// Remaining bytes of all names.
+    room: usize,
 }
 
 impl Default for Strings {
     fn default() -> Self {
-        Self::limited(limits::STRINGS, limits::STRING)
+        Self::limited(limits::STRINGS, limits::STRING, usize::MAX)
     }
 }
 
 impl Strings {
-    /// An empty table of at most `most` names of `length` bytes.
-    pub fn limited(most: usize, length: usize) -> Self {
+    /// An empty table of at most `most` names of `length` bytes, and `room` bytes of all names.
+    pub fn limited(most: usize, length: usize, room: usize) -> Self {
         Self {
             all: Vec::new(),
             known: FxHashMap::default(),
             most,
             length,
+            room,
         }
     }
 
@@ -37,7 +40,7 @@ impl Strings {
         if let Some(id) = self.known.get(name) {
             return *id;
         }
-        let name = if self.all.len() + 1 < self.most {
+        let name = if self.all.len() + 1 < self.most && name.len().min(self.length) <= self.room {
             cut_to(name, self.length)
         } else {
             "[too many names]".to_owned()
@@ -46,6 +49,7 @@ impl Strings {
             return *id;
         }
         let id = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        self.room = self.room.saturating_sub(name.len());
         self.known.insert(name.clone(), id);
         self.all.push(name);
         id
@@ -91,9 +95,17 @@ mod tests {
 
     #[test]
     fn further_names_share_a_placeholder() {
-        let mut strings = Strings::limited(3, 4);
+        let mut strings = Strings::limited(3, 4, usize::MAX);
         let ids = ["abcdef", "b", "c", "d", "b"].map(|name| strings.id(name));
         assert_eq!(ids, [0, 1, 2, 2, 1]);
         assert_eq!(strings.all(), ["abcd…", "b", "[too many names]"]);
+    }
+
+    #[test]
+    fn all_names_together_are_limited() {
+        let mut strings = Strings::limited(10, 10, 5);
+        let ids = ["abc", "de", "f", "abc", "g"].map(|name| strings.id(name));
+        assert_eq!(ids, [0, 1, 2, 0, 2]);
+        assert_eq!(strings.all(), ["abc", "de", "[too many names]"]);
     }
 }

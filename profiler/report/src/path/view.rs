@@ -99,7 +99,7 @@ impl<'a> PathView<'a> {
 
     /// The steps that [`Self::saved`] takes; not 0.
     pub(super) fn saved_steps(&self) -> usize {
-        self.pieces.len() + self.replay.dependencies() + 1
+        self.pieces.len() + self.replay.steps() + 1
     }
 
     /// By how many ns the time span would be shorter without these pieces: an estimate.

@@ -102,9 +102,9 @@ impl Replay {
         }
     }
 
-    /// Number of wakeups and births.
-    pub fn dependencies(&self) -> usize {
-        self.edges.len()
+    /// Number of threads, wakeups and births: a replay takes a step for each.
+    pub fn steps(&self) -> usize {
+        self.threads + self.edges.len()
     }
 
     /// By how many ns the span would have been shorter without these pieces of its path: an estimate.
