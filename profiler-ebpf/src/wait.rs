@@ -96,15 +96,15 @@ pub unsafe fn switched_out(ctx: &impl EbpfContext, state: *mut ThreadState, task
         }
         let place = stack::place_in_kernel(task);
         let site = sites::site_of((*state).space, at.tid, &place, &(*waits).now);
-        // A sleep for a lock has another stack than other sleeps at the same place.
-        let with_lock = site ^ u64::from(contention::is_fresh(waits)) << 1;
+        let site = contention::attribute(waits, site, flags & WAIT_PREEMPTED == 0);
         if may_look(waits, at.time) {
             look(ctx, state, task, at, &place);
-        } else if !sites::like_earlier(waits, with_lock) {
+        } else if sites::like_earlier(waits, site) {
+            contention::forget_old(waits);
+        } else {
             look(ctx, state, task, at, &place);
-            sites::remember(with_lock, &(*waits).stacks);
+            sites::remember(site, &(*waits).stacks);
         }
-        contention::attribute(waits, site, flags & WAIT_PREEMPTED == 0);
     }
 }
 

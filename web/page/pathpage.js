@@ -47,7 +47,7 @@ export class PathPage {
   }
 
   get shownThread() {
-    return this.path?.thread.number ?? this.thread;
+    return this.thread ?? this.path?.thread.number;
   }
 
   /** Shows the path of the chosen thread and time span; requests it if another one is shown. */

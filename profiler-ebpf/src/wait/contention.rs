@@ -6,7 +6,7 @@
 
 use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
-use profiler_common::switch::{KernelLock, ThreadWaits, WAIT_LIKE_EARLIER, lock};
+use profiler_common::switch::{KernelLock, ThreadWaits, lock};
 
 use crate::kernel::{self, Owner, Task};
 use crate::maps::THREADS;
@@ -43,36 +43,44 @@ pub fn contention_begin(ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-/// Whether the thread is about to sleep for a lock that was noted since its last sleep.
+/// Adds the lock to the thread's wait that begins at `site`, if it may be for it; `sleeps`: it was not preempted. Returns the site
+/// with whether the lock was noted since the last sleep: such a sleep has another stack than others at the same place.
 ///
 /// # Safety
 /// `waits` must be the current thread's.
 #[inline(always)]
-pub unsafe fn is_fresh(waits: *const ThreadWaits) -> bool {
-    // SAFETY: by this function's own condition.
-    unsafe { (*waits).lock_flags & lock::FRESH != 0 }
-}
-
-/// Adds the lock to the thread's wait that begins at `site`, if it may be for it; `sleeps`: it was not preempted.
-///
-/// # Safety
-/// As [`is_fresh`].
-#[inline(always)]
-pub unsafe fn attribute(waits: *mut ThreadWaits, site: u64, sleeps: bool) {
+pub unsafe fn attribute(waits: *mut ThreadWaits, site: u64, sleeps: bool) -> u64 {
     // SAFETY: by this function's own condition.
     unsafe {
         let now = &raw mut (*waits).now;
-        let is_same = (*waits).lock_site == site && (*now).flags & WAIT_LIKE_EARLIER == 0;
-        if !sleeps || !(is_fresh(waits) || is_same) {
+        let fresh = (*waits).lock_flags & lock::FRESH;
+        if !sleeps || (fresh == 0 && (*waits).lock_site != site) {
             (*now).lock.address = 0;
             (*now).lock_flags = 0;
-            return;
+            return site;
         }
         (*now).lock = (*waits).lock;
-        (*now).lock_flags = (*waits).lock_flags & !lock::FRESH;
+        (*now).lock_flags = (*waits).lock_flags;
         (*waits).lock_site = site;
         (*waits).lock_flags &= !(lock::FRESH | lock::HELD_BY_READERS);
         // By the next sleep at this place another thread may hold it.
         ((*waits).lock.holder_pid, (*waits).lock.holder_tid) = (0, 0);
+        site ^ u64::from(fresh)
+    }
+}
+
+/// Forgets the lock of a wait with the stack of an earlier one, which does not prove that it was for a lock, unless the lock was
+/// noted since the last sleep.
+///
+/// # Safety
+/// As [`attribute`].
+#[inline(always)]
+pub unsafe fn forget_old(waits: *mut ThreadWaits) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        let now = &raw mut (*waits).now;
+        if (*now).lock_flags & lock::FRESH == 0 {
+            (*now).lock.address = 0;
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use profiler_common::switch::{
     self, CallPath as PathRecord, FileNameHead, NO_PRIORITY, StackAheadHead, WAIT_BIRTH, WAIT_HAS_FILE, WAIT_IN_CALL,
-    WAIT_PREEMPTED, WAIT_UNFINISHED, WAIT_UNSEEN_START, WAIT_WOKEN,
+    WAIT_PREEMPTED, WAIT_UNFINISHED, WAIT_UNSEEN_START, WAIT_WOKEN, lock,
 };
 use profiler_common::{RecordHeader, RecordKind};
 
@@ -28,7 +28,7 @@ fn lock_of(body: &switch::WaitBody, kernel: Option<&mut KernelAddresses>) -> Opt
     let kernel = kernel.filter(|_| address != 0 && body.flags & WAIT_PREEMPTED == 0)?;
     Some(KernelLock {
         id: kernel.lock(address),
-        flags: body.lock_flags,
+        flags: body.lock_flags & !lock::FRESH,
         holder: (holder_tid != 0).then_some((holder_pid, holder_tid)),
     })
 }
