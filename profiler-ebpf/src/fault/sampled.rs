@@ -6,7 +6,6 @@
 //! an unbiased estimate, since no sum spans a change of the probability: what was counted by then is sent without a
 //! stack.
 
-use aya_ebpf::helpers::bpf_get_prandom_u32;
 use profiler_common::fault::{
     Counted, FAULT_CARRIES, FAULT_EXCEPTION, FAULT_FAILED, FAULT_HAS_FILE, FAULT_HAS_VMA, FAULT_HUGE, FAULT_MAJOR,
     FAULT_REMOTE, FAULT_REST, FAULT_STARTED, FAULTS_AUTO, FIRST_FAULTS, FaultBody, FaultHead, LONG_FAULT,
@@ -45,8 +44,7 @@ pub unsafe fn is_only_counted(state: *mut ThreadState, at: At) -> bool {
             tell_rest(state, at.time);
         }
         (*sampling).faults += 1;
-        let shift = (*sampling).shift;
-        if shift == 0 || bpf_get_prandom_u32() >> (32 - (shift & 31)) == 0 {
+        if thinning::is_chosen((*sampling).shift) {
             (*fault).flags |= FAULT_CARRIES;
             return false;
         }

@@ -15,7 +15,7 @@ use profiler_common::thinning::{GROUPS, Group};
 use serde::{Deserialize, Serialize};
 
 use self::control::{Control, Measured};
-use super::meter::Meter;
+use super::meter::{self, Meter};
 use base::addr::Timestamp;
 use base::event::cost::MAX_STEPS;
 use base::event::{Thinning, ThinningStep};
@@ -114,7 +114,7 @@ impl Governor {
         {
             return;
         }
-        let Ok(at) = self.read(meter, ebpf, counts) else { return };
+        let Ok(at) = self.read(ebpf, counts) else { return };
         let taken = Instant::now();
         let Some(before) = self.before.replace(Reading { stretch, taken, at }).filter(is_same) else {
             return;
@@ -137,7 +137,7 @@ impl Governor {
         }
     }
 
-    fn read(&self, meter: &Meter, ebpf: &Ebpf, counts: Counts) -> anyhow::Result<Measured> {
+    fn read(&self, ebpf: &Ebpf, counts: Counts) -> anyhow::Result<Measured> {
         let mut walks = [0_u64; GROUPS];
         for each in self.spent.get(&0, 0)?.iter() {
             for (sum, time) in walks.iter_mut().zip(each) {
@@ -151,7 +151,7 @@ impl Governor {
             cpu: counts.cpu_time,
             ..Measured::default()
         };
-        meter.each_program(ebpf, |name, runs, time| {
+        for (name, (runs, time)) in meter::counts(ebpf) {
             if SCHEDULER.contains(&name) {
                 at.scheduler_runs = at.scheduler_runs.saturating_add(runs);
                 at.scheduler = at.scheduler.saturating_add(time);
@@ -161,7 +161,7 @@ impl Governor {
             } else {
                 at.ours = at.ours.saturating_add(time);
             }
-        });
+        }
         Ok(at)
     }
 

@@ -154,15 +154,6 @@ impl Meter {
         self.open.as_ref().map(|_| self.number)
     }
 
-    /// Passes on each program's name, number of runs and time in ns, since it was loaded, as far as the kernel counted.
-    pub fn each_program(&self, ebpf: &Ebpf, mut found: impl FnMut(&str, u64, u64)) {
-        for (name, program) in ebpf.programs() {
-            if let Ok(info) = program.info() {
-                found(name, info.run_count(), ns(info.run_time()));
-            }
-        }
-    }
-
     /// Marks the end of the recording.
     pub fn stop(&mut self, ebpf: &Ebpf) {
         let now = Instant::now();
@@ -197,7 +188,7 @@ impl Meter {
                 self.open = Some(Stretch {
                     _counting: counting,
                     since: now,
-                    before: counts(ebpf),
+                    before: owned_counts(ebpf),
                 });
             }
             Err(error) => {
@@ -212,7 +203,7 @@ impl Meter {
 
     fn close(&mut self, ebpf: &Ebpf, now: Instant) {
         let Some(open) = self.open.take() else { return };
-        let mut counts = counts(ebpf);
+        let mut counts = owned_counts(ebpf);
         for (name, (runs, time)) in &mut counts {
             let (runs_before, time_before) = open.before.get(name).copied().unwrap_or_default();
             *runs = runs.saturating_sub(runs_before);
@@ -249,13 +240,16 @@ fn scaled(count: u64, stands_for: Duration, length: Duration) -> u64 {
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
-/// The kernel's counts of all loaded programs.
-fn counts(ebpf: &Ebpf) -> Counts {
-    let programs = ebpf.programs().filter_map(|(name, program)| {
+/// The kernel's counts of all loaded programs: name, runs, and time in ns since it was loaded, as far as it counted.
+pub fn counts(ebpf: &Ebpf) -> impl Iterator<Item = (&str, (u64, u64))> {
+    ebpf.programs().filter_map(|(name, program)| {
         let info = program.info().ok()?;
-        Some((name.to_owned(), (info.run_count(), ns(info.run_time()))))
-    });
-    programs.collect()
+        Some((name, (info.run_count(), ns(info.run_time()))))
+    })
+}
+
+fn owned_counts(ebpf: &Ebpf) -> Counts {
+    counts(ebpf).map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
 fn program(name: &str, (runs, time_ns): (u64, u64)) -> ProgramCost {
