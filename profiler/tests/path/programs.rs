@@ -1,7 +1,7 @@
 //! The programs, one per shape of a path.
 
 use crate::harness::skip::needs_capture;
-use crate::run::{Run, record};
+use crate::run::{Piece, Run, record};
 
 #[test]
 fn oracles_build() {
@@ -74,7 +74,10 @@ fn a_pipeline_waits_for_its_slowest_stage() {
         "{} of {all} ms",
         run.thread_ms("middle")
     );
-    assert!(run.thread_ms("source") < all / 10);
+    // The scheduler may have them share a CPU, in which the first stage then is on the path while the middle one waits.
+    let works = |piece: &&Piece| piece.thread == "source" && piece.reason != "run-queue";
+    let source: u64 = run.pieces.iter().filter(works).map(|piece| piece.duration_ns).sum();
+    assert!(source / 1_000_000 < all / 10, "{source} ns of {all} ms");
 }
 
 #[test]
