@@ -155,7 +155,7 @@ def mapped():
     pages = json.loads(output(NGMI, "faults", log("mapped"), "--json"))["pages"]
     wrong = []
     for file in said:
-        (row,) = [row for row in pages if f"/mapped-{file['kind']}-{file['pattern']}-" in row["file"]]
+        (row,) = [row for row in pages if f"/mapped-0-{file['kind']}-{file['pattern']}-" in row["file"]]
         found = row["faulted_bytes"] + row["around_bytes"]
         print(file, row)
         if found != file["mapped"] * PAGE:

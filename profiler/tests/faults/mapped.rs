@@ -1,15 +1,18 @@
 //! Compares what a recording shows of a file's pages with what the kernel mapped, by its pagemap and smaps.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+mod all;
+mod places;
+
+use std::path::Path;
 
 use serde::Deserialize;
 
 use crate::exact::Around;
 use crate::harness::{Ngmi, Oracle, skip};
-use crate::run::{recorder, scratch};
+use crate::run::recorder;
 use crate::tier::{Tier, in_each_tier};
+use crate::together;
+use places::Place;
 
 in_each_tier!(
     each_page_touched,
@@ -24,9 +27,14 @@ const PAGE: u64 = 4096;
 /// Pages of each of the oracle's files.
 const PAGES: u64 = 2048;
 
+/// Files in one folder, each as `KIND:PATTERN`.
+type Files = &'static [&'static str];
+
 /// What the oracle knows about a file, in pages.
 #[derive(Debug, Clone, Deserialize)]
 struct Kernel {
+    /// The number of its folder.
+    place: usize,
     kind: String,
     pattern: String,
     /// Mapped by any of its processes at any time.
@@ -63,31 +71,29 @@ struct Finding {
 }
 
 /// A file as the kernel and the recording (log or profile) show it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Reported {
     kernel: Kernel,
     pages: Pages,
     findings: Vec<String>,
 }
 
-/// Records the oracle once, with a file of each of these kinds and patterns. `None`: it can't run here, and the test counts as skipped.
-fn record(tier: Tier, folder: &Path, files: &[&str]) -> Option<Vec<Reported>> {
-    let arguments = [&[folder.to_str().unwrap()], files].concat();
+/// Records the oracle once, with files in each of these folders. An error says why it can't run here.
+fn record(tier: Tier, places: &[(&Path, Vec<&str>)]) -> Result<Vec<Reported>, String> {
+    let arguments = places
+        .iter()
+        .flat_map(|(folder, files)| [vec![folder.to_str().unwrap()], files.clone()].concat());
     let outcome = recorder(tier, "all")
         .program(Oracle::c("faults/mapped"), arguments)
         .run();
     outcome.expect_no_panic();
     if let Some((_, reason)) = outcome.stdout.split_once(r#"{"skip":""#) {
-        skip::skip(reason.trim_end().trim_end_matches(r#""}"#));
-        return None;
+        return Err(reason.trim_end().trim_end_matches(r#""}"#).to_owned());
     }
     outcome.expect_code(0);
     let (log, profile) = (read(&outcome.file("log")), read(&outcome.file("out.json.gz")));
     let reported = |line: &str| {
         let kernel: Kernel = serde_json::from_str(line).unwrap();
-        if let Some(reason) = &kernel.refused {
-            skip::skip(reason);
-        }
         let sides = [&log, &profile].map(|report| reported_by(report, &kernel));
         let sums = sides.each_ref().map(|reported| reported.pages.sums());
         // A call's read is in the log once its thread does something else, and in the profile when it happened.
@@ -95,11 +101,14 @@ fn record(tier: Tier, folder: &Path, files: &[&str]) -> Option<Vec<Reported>> {
         assert!(is_at_once || sums[0] == sums[1], "the log and the profile: {sides:?}");
         sides
     };
-    Some(outcome.stdout.lines().flat_map(reported).collect())
+    Ok(outcome.stdout.lines().flat_map(reported).collect())
 }
 
 fn reported_by(report: &Report, kernel: &Kernel) -> Reported {
-    let is_it = |path: &str| path.contains(&format!("/mapped-{}-{}-", kernel.kind, kernel.pattern));
+    let Kernel {
+        place, kind, pattern, ..
+    } = kernel;
+    let is_it = |path: &str| path.contains(&format!("/mapped-{place}-{kind}-{pattern}-"));
     let pages = report.pages.iter().find(|row| is_it(&row.file)).cloned();
     assert!(
         pages.is_some() || is_mapped_unseen(&kernel.kind),
@@ -125,10 +134,28 @@ fn is_mapped_unseen(kind: &str) -> bool {
     ["populate", "advised", "locked"].contains(&kind)
 }
 
+/// Records these files in a folder, and checks what is shown of each.
+fn expect_equal(tier: Tier, place: Place, files: Files) -> Vec<Reported> {
+    let recorded = if together::is_asked() {
+        all::part(tier, place, files)
+    } else {
+        let folder = place.create();
+        folder.and_then(|folder| record(tier, &[(folder.path(), files.to_vec())]))
+    };
+    let reported = recorded.unwrap_or_else(|reason| {
+        skip::skip(&reason);
+        Vec::new()
+    });
+    expect_each(tier, &reported);
+    reported
+}
+
 /// Asserts that wasted pages were not mapped, and that the mapped pages are those that the kernel shows.
-fn expect_equal(tier: Tier, folder: &Path, files: &[&str]) -> Vec<Reported> {
-    let reported = record(tier, folder, files).unwrap_or_default();
-    for one in &reported {
+fn expect_each(tier: Tier, reported: &[Reported]) {
+    if let Some(reason) = reported.iter().find_map(|one| one.kernel.refused.as_ref()) {
+        skip::skip(reason);
+    }
+    for one in reported {
         let Reported { kernel, pages, .. } = one;
         let unmapped = (PAGES - kernel.mapped) * PAGE;
         assert!(pages.wasted_bytes.is_none_or(|wasted| wasted <= unmapped), "{one:?}");
@@ -140,163 +167,134 @@ fn expect_equal(tier: Tier, folder: &Path, files: &[&str]) -> Vec<Reported> {
             assert_eq!(mapped, kernel.mapped * PAGE, "{one:?}");
         }
     }
-    reported
 }
 
+const EACH_PAGE: Files = &[
+    "shared:all",
+    "private:all",
+    "exec:all",
+    "aligned:all",
+    "huge:all",
+    "nohuge:all",
+    "random:all",
+    "sequential:all",
+    "written:all",
+    "copied:all",
+    "processes:all",
+];
+
 fn each_page_touched(tier: Tier) {
-    let files = [
-        "shared:all",
-        "private:all",
-        "exec:all",
-        "aligned:all",
-        "huge:all",
-        "nohuge:all",
-        "random:all",
-        "sequential:all",
-        "written:all",
-        "copied:all",
-        "processes:all",
-    ];
-    for one in expect_equal(tier, scratch().path(), &files) {
+    for one in expect_equal(tier, Place::Disk, EACH_PAGE) {
         assert_eq!(one.pages.wasted_bytes.unwrap_or(0), 0, "{one:?}");
         assert!(!one.findings.iter().any(|cause| cause.contains("wasted")), "{one:?}");
     }
 }
 
+const PART: Files = &[
+    "shared:half",
+    "aligned:half",
+    "exec:half",
+    "processes:half",
+    "written:half",
+    "copied:half",
+    "willneed:half",
+    "shared:sparse",
+    "private:sparse",
+    "exec:sparse",
+    "aligned:sparse",
+    "huge:sparse",
+    "nohuge:sparse",
+    "random:sparse",
+    "sequential:sparse",
+    "written:sparse",
+    "copied:sparse",
+    "shared:scattered",
+    "aligned:scattered",
+    "random:scattered",
+];
+
 fn part_of_the_file_touched(tier: Tier) {
-    let files = [
-        "shared:half",
-        "aligned:half",
-        "exec:half",
-        "processes:half",
-        "written:half",
-        "copied:half",
-        "willneed:half",
-        "shared:sparse",
-        "private:sparse",
-        "exec:sparse",
-        "aligned:sparse",
-        "huge:sparse",
-        "nohuge:sparse",
-        "random:sparse",
-        "sequential:sparse",
-        "written:sparse",
-        "copied:sparse",
-        "shared:scattered",
-        "aligned:scattered",
-        "random:scattered",
-    ];
-    expect_equal(tier, scratch().path(), &files);
+    expect_equal(tier, Place::Disk, PART);
 }
+
+const CROWD: Files = &[
+    "threads:all",
+    "threads:half",
+    "threads:scattered",
+    "concurrent:all",
+    "concurrent:half",
+    "concurrent:scattered",
+];
 
 /// One thread or process maps what another one reads, at the same time.
 fn one_file_in_several_threads_and_processes(tier: Tier) {
-    let files = [
-        "threads:all",
-        "threads:half",
-        "threads:scattered",
-        "concurrent:all",
-        "concurrent:half",
-        "concurrent:scattered",
-    ];
-    expect_equal(tier, scratch().path(), &files);
+    expect_equal(tier, Place::Disk, CROWD);
 }
+
+const IN_MEMORY: Files = &[
+    "warm:all",
+    "warm:half",
+    "warm:sparse",
+    "warm:scattered",
+    "warmhuge:sparse",
+    "warmmixed:edges",
+];
+
+/// Nothing evicts these, so none is of mixed folios.
+const IN_SHARED_MEMORY: Files = &[
+    "warm:all",
+    "warm:half",
+    "warm:sparse",
+    "warm:scattered",
+    "warmhuge:sparse",
+];
 
 /// Nothing is read, so nothing can be wasted.
 fn files_in_memory(tier: Tier) {
-    let files = [
-        "warm:all",
-        "warm:half",
-        "warm:sparse",
-        "warm:scattered",
-        "warmhuge:sparse",
-        "warmmixed:edges",
-    ];
-    let memory = tempfile::Builder::new().prefix("faults-").tempdir_in("/dev/shm");
-    let folders = [Some(scratch()), memory.ok()];
-    for folder in folders.iter().flatten() {
-        for one in expect_equal(tier, folder.path(), &files) {
+    for (place, files) in [(Place::Disk, IN_MEMORY), (Place::SharedMemory, IN_SHARED_MEMORY)] {
+        for one in expect_equal(tier, place, files) {
             assert_eq!(one.pages.wasted_bytes.unwrap_or(0), 0, "{one:?}");
         }
     }
 }
 
+const UNSEEN: Files = &["populate:sparse", "locked:sparse", "advised:sparse"];
+
 fn pages_mapped_without_faults(tier: Tier) {
-    let files = ["populate:sparse", "locked:sparse", "advised:sparse"];
-    expect_equal(tier, scratch().path(), &files);
+    expect_equal(tier, Place::Disk, UNSEEN);
 }
 
-/// A new file system, mounted until it is dropped.
-struct Mounted {
-    place: PathBuf,
-    _folder: tempfile::TempDir,
-}
-
-impl Mounted {
-    /// Creates it in a file. `None`: this machine can't create or mount one.
-    fn in_file(kind: &str) -> Option<Self> {
-        let image = |folder: &Path| {
-            let image = folder.join("image");
-            std::fs::File::create(&image).unwrap().set_len(512 << 20).unwrap();
-            let mut make = Command::new(format!("mkfs.{kind}"));
-            (ends_well(make.arg(&image))).then(|| vec!["-o".into(), "loop".into(), image.into_os_string()])
-        };
-        Self::new(kind, image)
-    }
-
-    fn new(what: &str, arguments: impl FnOnce(&Path) -> Option<Vec<OsString>>) -> Option<Self> {
-        let folder = scratch();
-        let place = folder.path().join("mnt");
-        std::fs::create_dir(&place).unwrap();
-        let arguments = arguments(folder.path());
-        if !arguments.is_some_and(|arguments| ends_well(Command::new("mount").args(arguments).arg(&place))) {
-            skip::skip(&format!("no {what} can be created and mounted here"));
-            return None;
-        }
-        Some(Self { place, _folder: folder })
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.place).status();
-    }
-}
-
-fn ends_well(command: &mut Command) -> bool {
-    command.output().is_ok_and(|output| output.status.success())
-}
+const ELSEWHERE: Files = &[
+    "shared:all",
+    "aligned:sparse",
+    "exec:half",
+    "threads:half",
+    "huge:scattered",
+    "warmmixed:edges",
+];
 
 fn other_file_systems(tier: Tier) {
-    let files = [
-        "shared:all",
-        "aligned:sparse",
-        "exec:half",
-        "threads:half",
-        "huge:scattered",
-        "warmmixed:edges",
-    ];
     for kind in ["ext4", "xfs", "btrfs"] {
-        if let Some(mounted) = Mounted::in_file(kind) {
-            expect_equal(tier, &mounted.place, &files);
-        }
+        expect_equal(tier, Place::In(kind), ELSEWHERE);
+    }
+}
+
+const HUGE: Files = &["warm:half", "warmhuge:half", "warmhuge:sparse"];
+
+fn huge_pages_of_a_tmpfs(tier: Tier) {
+    for one in expect_equal(tier, Place::HugeTmpfs, HUGE) {
+        assert_eq!(one.pages.wasted_bytes.unwrap_or(0), 0, "{one:?}");
     }
 }
 
 /// The kernel maps up to 1 MiB around a fault.
 fn wide_windows(tier: Tier) {
-    let files = ["shared:sparse", "aligned:scattered", "exec:half", "warm:sparse"];
+    let files = vec!["shared:sparse", "aligned:scattered", "exec:half", "warm:sparse"];
     if let Some(_around) = Around::set(1 << 20) {
-        expect_equal(tier, scratch().path(), &files);
-    }
-}
-
-fn huge_pages_of_a_tmpfs(tier: Tier) {
-    let arguments = ["-t", "tmpfs", "-o", "huge=always", "tmpfs"].map(OsString::from);
-    let Some(mounted) = Mounted::new("tmpfs of huge pages", |_| Some(arguments.to_vec())) else {
-        return;
-    };
-    for one in expect_equal(tier, &mounted.place, &["warm:half", "warmhuge:half", "warmhuge:sparse"]) {
-        assert_eq!(one.pages.wasted_bytes.unwrap_or(0), 0, "{one:?}");
+        let folder = Place::Disk.create();
+        match folder.and_then(|folder| record(tier, &[(folder.path(), files)])) {
+            Ok(reported) => expect_each(tier, &reported),
+            Err(reason) => skip::skip(&reason),
+        }
     }
 }

@@ -1,7 +1,8 @@
 // Touches files of 8 MiB through mappings, and reports what the kernel mapped of each, by its own pagemap and smaps.
 //
-// mapped FOLDER KIND:PATTERN...: KIND is how the file is mapped, advised and brought in; PATTERN is all, half, sparse (one page in 64),
-// scattered or edges (of mixed folios). Each line of output is about the file FOLDER/mapped-KIND-PATTERN-PID.
+// mapped FOLDER KIND:PATTERN... [FOLDER KIND:PATTERN...]...: KIND is how the file is mapped, advised and brought in; PATTERN is all, half,
+// sparse (one page in 64), scattered or edges (of mixed folios). Each line of output is about the file FOLDER/mapped-PLACE-KIND-PATTERN-PID,
+// where PLACE is the folder's number, from 0.
 #include "fault.h"
 
 #include <pthread.h>
@@ -151,9 +152,9 @@ static void touch_in_processes(bool at_once) {
     }
 }
 
-static struct source *examine(const char *folder) {
+static struct source *examine(const char *folder, int place) {
     char name[64];
-    snprintf(name, sizeof name, "mapped-%s-%s", kind, pattern);
+    snprintf(name, sizeof name, "mapped-%d-%s-%s", place, kind, pattern);
     struct source *file = new_file(folder, name, PAGES);
     memset(mapped, 0, PAGES);
     if (strncmp(kind, "warm", 4) || is(kind, "warmmixed")) evict(file, PAGES);
@@ -169,7 +170,7 @@ static struct source *examine(const char *folder) {
     if (count != rss) skip("pagemap has %zu pages, smaps %zu", count, rss);
     count = 0;
     for (size_t i = 0; i < PAGES; i++) count += mapped[i];
-    dprintf(1, "{\"kind\":\"%s\",\"pattern\":\"%s\",\"mapped\":%zu,\"refused\":%s%s%s}\n", kind, pattern, count, refused ? "\"" : "", refused ? refused : "null", refused ? "\"" : "");
+    dprintf(1, "{\"place\":%d,\"kind\":\"%s\",\"pattern\":\"%s\",\"mapped\":%zu,\"refused\":%s%s%s}\n", place, kind, pattern, count, refused ? "\"" : "", refused ? refused : "null", refused ? "\"" : "");
     munmap(map, PAGES * PAGE);
     close(file->fd);
     return file;
@@ -182,15 +183,23 @@ int main(int argc, char **argv) {
     mapped = mmap(0, PAGES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) die("mmap");
     open_pagemap();
-    for (int i = 2; i < argc; i++) {
+    const char *folder = 0;
+    int place = -1;
+    for (int i = 1; i < argc; i++) {
+        if (argv[i][0] == '/') {
+            folder = argv[i];
+            place++;
+            continue;
+        }
         char *colon = strchr(argv[i], ':');
-        if (!colon) return 2;
+        if (!colon || !folder) return 2;
         *colon = 0;
         kind = argv[i];
         pattern = colon + 1;
-        files[i] = examine(argv[1]);
+        files[i] = examine(folder, place);
     }
     // Only now: the next file would get the inode of the last one, which another test is about.
-    for (int i = 2; i < argc; i++) unlink(files[i]->path);
+    for (int i = 1; i < argc; i++)
+        if (files[i]) unlink(files[i]->path);
     return 0;
 }
