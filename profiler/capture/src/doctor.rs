@@ -67,14 +67,11 @@ fn try_hooks(rows: &mut Vec<HookStatus>) -> anyhow::Result<()> {
     waits::configure(&mut config, OffCpu::default(), &types);
     rows.push(checks::walker(refused));
     let cpus = machine::cpus()?;
-    let ebpf = load::load(&config, Sizes::for_machine(1, 1, 0), &types);
-    let reason = ebpf.as_ref().err().map(|error| format!("{error:#}"));
+    let loaded = load::load(ahead::Loader::begin(), &config, Sizes::for_machine(1, 1, 0), &types);
+    let reason = loaded.as_ref().err().map(|error| format!("{error:#}"));
     rows.push(machine("eBPF maps", reason, load::privilege_remedy()));
     let mut hooks = attach::attach(
-        (
-            ebpf.map_err(|error| error.context(load::privilege_remedy()))?,
-            ahead::Types::begin(),
-        ),
+        loaded.map_err(|error| error.context(load::privilege_remedy()))?,
         &cpus,
         Nouns {
             asleep: true,

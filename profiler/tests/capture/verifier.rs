@@ -37,12 +37,12 @@ fn every_program_is_far_from_the_verifiers_limit() {
         faults::configure(&mut config, FaultMode::All, &types);
         let mut sizes = Sizes::for_machine(1, 1, 0);
         selection.configure(&mut config, &mut sizes, &types).unwrap();
-        let ebpf = load::load(&config, sizes, &types).unwrap();
+        let loaded = load::load(ahead::Loader::begin(), &config, sizes, &types).unwrap();
         let nouns = Nouns {
             asleep: true,
             ..Nouns::default()
         };
-        let mut hooks = attach::attach((ebpf, ahead::Types::begin()), &cpus, nouns, selection).unwrap();
+        let mut hooks = attach::attach(loaded, &cpus, nouns, selection).unwrap();
         attach::sample(&mut hooks, &cpus, 1);
         attach::require(&hooks).unwrap();
         // Verifier errors (EACCES, EINVAL, E2BIG) are ngmi's bugs; EPERM is the kernel's policy.

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use aya::programs::{Program, ProgramError};
-use aya::{Btf, BtfError, Ebpf};
+use aya::{Btf, Ebpf, EbpfLoader};
 
 /// Threads that load programs. More take more of the kernel's memory and do not finish sooner: the longest program
 /// alone is a quarter of the total.
@@ -16,23 +16,21 @@ const AT_ONCE: usize = 4;
 /// A program, and the tracepoint or function it attaches to.
 pub type Wanted = (&'static str, &'static str);
 
-/// The kernel's types as the loader of programs needs them, read while something else is done.
-pub struct Types(io::Result<JoinHandle<Result<Btf, BtfError>>>);
+/// The loader of the object, created while something else is done: it parses the kernel's types, although without
+/// relocations it needs none.
+pub struct Loader(io::Result<JoinHandle<EbpfLoader<'static>>>);
 
-impl Types {
-    /// Begins to read them.
+impl Loader {
+    /// Begins to create it.
     pub fn begin() -> Self {
-        Self(thread::Builder::new().spawn(Btf::from_sys_fs))
+        Self(thread::Builder::new().spawn(EbpfLoader::new))
     }
 
-    /// The types.
-    ///
-    /// # Errors
-    /// When the kernel does not show them.
-    pub fn get(self) -> Result<Btf, BtfError> {
+    /// The loader.
+    pub fn get(self) -> EbpfLoader<'static> {
         // A thread that can't be started only costs time.
-        let read = self.0.ok().and_then(|thread| thread.join().ok());
-        read.unwrap_or_else(Btf::from_sys_fs)
+        let created = self.0.ok().and_then(|thread| thread.join().ok());
+        created.unwrap_or_default()
     }
 }
 

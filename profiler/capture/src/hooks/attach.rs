@@ -71,16 +71,8 @@ pub struct Nouns {
 ///
 /// # Errors
 /// When it would be unknown which threads are recorded.
-pub fn attach(
-    (mut ebpf, types): (Ebpf, ahead::Types),
-    cpus: &[u32],
-    nouns: Nouns,
-    selection: &Tables,
-) -> anyhow::Result<Hooks> {
+pub fn attach((mut ebpf, btf): (Ebpf, Btf), cpus: &[u32], nouns: Nouns, selection: &Tables) -> anyhow::Result<Hooks> {
     let mut status = Vec::new();
-    let btf = types
-        .get()
-        .context("cannot read the kernel's types: a kernel built with CONFIG_DEBUG_INFO_BTF is needed")?;
     let asleep = (nouns.asleep && nouns.off_cpu != OffCpu::Off).then_some(sleepers::PROGRAM);
     load_ahead(&mut ebpf, &btf, nouns, asleep);
     selection.begin(&mut ebpf, &btf, &mut status)?;

@@ -1,9 +1,10 @@
 //! Loads the eBPF object into the kernel: programs, maps, configuration.
 
 use std::borrow::Cow;
+use std::thread;
 
 use anyhow::Context as _;
-use aya::{Ebpf, EbpfLoader};
+use aya::Ebpf;
 use profiler_common::config::Config;
 use profiler_common::last_walk::LAST_WALKS;
 use profiler_common::scope::ThreadState;
@@ -11,6 +12,7 @@ use profiler_common::space::MAX_PLACES;
 use profiler_common::{ABI_SYMBOL, ABI_VERSION};
 use zerocopy::IntoBytes;
 
+use super::ahead::Loader;
 use super::arch;
 use super::btf::{Btf, WALKER_NEEDS};
 use super::preempt;
@@ -129,12 +131,17 @@ pub fn walker_refused(types: &Btf) -> Option<String> {
 }
 
 /// Creates the maps. Programs are loaded one by one as they are attached: a refused one leaves the others usable.
-pub fn load(config: &Config, sizes: Sizes, types: &Btf) -> anyhow::Result<Ebpf> {
+/// Also returns the types that programs attach to.
+///
+/// # Errors
+/// When the kernel refuses the object or a map.
+pub fn load(loader: Loader, config: &Config, sizes: Sizes, types: &Btf) -> anyhow::Result<(Ebpf, aya::Btf)> {
     let mut config = *config;
     arch::configure(&mut config);
     let mut object = object()?.into_owned();
     preempt::complete(&mut object, preempt::functions(types, machine::kernel_version()));
-    let ebpf = EbpfLoader::new()
+    let mut loader = loader.get();
+    loader
         .btf(None) // no relocations: the configuration has the offsets
         .override_global("CONFIG", config.as_bytes(), true)
         .override_global(ABI_SYMBOL, &ABI_VERSION, true)
@@ -149,9 +156,14 @@ pub fn load(config: &Config, sizes: Sizes, types: &Btf) -> anyhow::Result<Ebpf> 
         .map_max_entries("RANGES", sizes.ranges)
         .map_max_entries("SPACES", sizes.spaces)
         .map_max_entries("SELECTED", sizes.selected)
-        .map_max_entries("AWAITED", sizes.awaited)
-        .load(&object)?;
-    Ok(ebpf)
+        .map_max_entries("AWAITED", sizes.awaited);
+    // The kernel clears more than a hundred MiB of maps meanwhile.
+    thread::scope(|scope| {
+        let points = thread::Builder::new().spawn_scoped(scope, || types.attach_points());
+        let ebpf = loader.load(&object)?;
+        let points = points.ok().and_then(|thread| thread.join().ok());
+        Ok((ebpf, points.unwrap_or_else(|| types.attach_points())?))
+    })
 }
 
 fn object() -> anyhow::Result<Cow<'static, [u8]>> {

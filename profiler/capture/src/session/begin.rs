@@ -61,7 +61,7 @@ pub(crate) fn begin(
     let excluded = terms.exclude_pids.iter().copied().chain([std::process::id()]);
     let excluded: Vec<u32> = excluded.chain(opener.pids()).collect();
     let mut config = Config::NOTHING;
-    let loaders_types = ahead::Types::begin();
+    let loader = ahead::Loader::begin();
     let types = Btf::of_kernel()?;
     let missing = btf::locate(&types, &mut config);
     pid_namespace::configure(&mut config)?;
@@ -82,7 +82,7 @@ pub(crate) fn begin(
     let mut sizes = Sizes::for_machine(u32::try_from(cpus.len())?, tasks, machine::memory());
     selection.configure(&mut config, &mut sizes, &types)?;
     config.doorbell = sizes.doorbell(cpus.len());
-    let ebpf = load::load(&config, sizes, &types).map_err(refused)?;
+    let object = load::load(loader, &config, sizes, &types).map_err(refused)?;
     let nouns = Nouns {
         faults: terms.faults,
         off_cpu: terms.off_cpu,
@@ -90,7 +90,7 @@ pub(crate) fn begin(
         // When a command begins, no other recorded thread exists.
         asleep: terms.scope != Scope::Command,
     };
-    let mut hooks = attach::attach((ebpf, loaders_types), &cpus, nouns, &selection)?;
+    let mut hooks = attach::attach(object, &cpus, nouns, &selection)?;
     // The kernel's types took some 20 MB.
     let memory = Memory::give_back();
     attach::sample(&mut hooks, &cpus, terms.sample_hz);

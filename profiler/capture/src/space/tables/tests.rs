@@ -7,6 +7,7 @@ use profiler_common::config::Config;
 use profiler_common::unwind::{BX_SAME, Cfa, Fp};
 
 use super::*;
+use crate::hooks::ahead::Loader;
 use crate::hooks::btf::Btf;
 use crate::hooks::load;
 use base::addr::{Avma, FileOffset};
@@ -31,7 +32,8 @@ fn tables() -> Option<UnwindTables> {
         println!("skipped: needs root");
         return None;
     }
-    let mut ebpf = load::load(&Config::NOTHING, SIZES, &Btf::of_kernel().unwrap()).unwrap();
+    let types = Btf::of_kernel().unwrap();
+    let (mut ebpf, _) = load::load(Loader::begin(), &Config::NOTHING, SIZES, &types).unwrap();
     Some(UnwindTables::new(&mut ebpf, SIZES).unwrap())
 }
 
