@@ -1,4 +1,4 @@
-//! Summary of a recording in at most ten lines: the results first, then how reliable they are.
+//! Summary of a recording in at most twelve lines: the results first, then how reliable they are.
 
 mod cost;
 mod faults;

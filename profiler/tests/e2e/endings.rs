@@ -205,8 +205,8 @@ fn nothing_is_lost_in_a_quiet_recording() {
         .run();
     outcome.expect_code(0);
     assert!(
-        outcome.stderr.lines().count() <= 12,
-        "the summary has at most ten lines: {}",
+        outcome.stderr.lines().count() <= 14,
+        "the summary has at most twelve lines: {}",
         outcome.stderr
     );
 }

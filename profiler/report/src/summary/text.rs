@@ -1,4 +1,4 @@
-//! Prints the summary in at most ten lines of 80 columns.
+//! Prints the summary in at most twelve lines of 80 columns.
 
 use std::fmt::{self, Write as _};
 
@@ -8,7 +8,7 @@ use crate::text::{WIDTH, bytes, columns, count, duration, estimate, fit, fit_mid
 use base::plural::{counted, loss};
 
 /// Maximum number of lines.
-const LINES: usize = 10;
+const LINES: usize = 12;
 /// Maximum number of findings.
 const FINDINGS: usize = 3;
 /// The longest string that Chromium's engine can hold (`String::kMaxLength` of V8), in bytes; Firefox takes twice that.
@@ -24,7 +24,7 @@ impl fmt::Display for Summary {
 }
 
 impl Summary {
-    /// At most ten lines. Findings precede the functions that held up the main thread; the hottest functions get the remaining
+    /// At most twelve lines. Findings precede the functions that held up the main thread; the hottest functions get the remaining
     /// lines.
     fn lines(&self) -> Vec<String> {
         let (mut lines, mut held_up, mut rest) = (Vec::new(), Vec::new(), self.rest());

@@ -29,7 +29,7 @@ fn the_recorders_own_programs_are_labeled() {
 }
 
 #[test]
-fn findings_precede_waits_within_ten_lines() {
+fn findings_precede_waits_within_twelve_lines() {
     let mut tables = tables("demo");
     let mut summary = summary(&mut tables, 1000);
     let finding = |cause, words: &str| Finding {
@@ -54,11 +54,16 @@ fn findings_precede_waits_within_ten_lines() {
         files: vec![("x".into(), MS)],
         ..WaitSummary::default()
     });
+    summary.path = Some(PathSummary {
+        total_ns: 60 * MS,
+        parts: vec![("CPU".into(), 40 * MS), ("disk".into(), 20 * MS)],
+    });
     summary.output = Some("profile.json.gz".into());
     let text = summary.to_string();
     let heads: Vec<&str> = text.lines().filter_map(|line| line.split(':').next()).collect();
     let expected = [
-        "demo", "waited", "copied", "wasted", "scatter", "hottest", "samples", "lost", "stacks", "profile",
+        "demo", "waited", "copied", "wasted", "scatter", "path", "held up", "hottest", "samples", "lost", "stacks",
+        "profile",
     ];
     assert_eq!(heads, expected, "{text}");
     assert_eq!(summary.findings[0].line(), "copied:  first; see `ngmi order`");
