@@ -195,7 +195,8 @@ fn names(view: &PathView<'_>, place: Place) -> (Option<String>, Option<String>, 
     }
 }
 
-/// `worker cpu in compress`, `GeckoMain fault of libxul.so`, `hog run-queue`.
+/// `worker cpu in compress`, `GeckoMain fault of libxul.so`, `hog run-queue`; `bash 4711 run-queue` if several threads
+/// on the path are called bash.
 pub fn part_text(view: &PathView<'_>, part: Part) -> String {
     let place = match names(view, part.place) {
         (Some(function), ..) => format!(" in {function}"),
@@ -207,9 +208,10 @@ pub fn part_text(view: &PathView<'_>, part: Part) -> String {
 }
 
 fn short_thread(view: &PathView<'_>, id: ThreadId) -> String {
-    let name = view
-        .tables
-        .thread(id)
-        .map_or("(unknown)", |thread| thread.name.as_str());
-    fit(name, 20)
+    let thread = view.tables.thread(id);
+    let name = thread.map_or("(unknown)", |thread| thread.name.as_str());
+    match thread.filter(|_| view.has_namesake(id)) {
+        Some(thread) => format!("{} {}", fit(name, 16), thread.tid),
+        None => fit(name, 20),
+    }
 }

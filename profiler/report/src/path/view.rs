@@ -1,11 +1,14 @@
 //! A path with the names of the threads, functions and files on it.
 
+use rustc_hash::{FxHashMap, FxHashSet};
+
 use super::facts::PathFacts;
 use super::lanes::Lanes;
 use super::select::Chosen;
 use super::walk::{Kind, Piece, walk};
 use super::what_if::Replay;
 use crate::functions::{FunctionId, Functions};
+use crate::lookup::Lookup as _;
 use crate::waits::view::waiting;
 use fact::{DeviceId, MappedFileId, Tables, ThreadId, WaitReason};
 
@@ -22,6 +25,8 @@ pub struct PathView<'a> {
     pub(super) functions: Functions,
     /// By stack: the function that waited.
     waiting: Vec<Option<FunctionId>>,
+    /// Threads that have the name of another thread on the path.
+    namesakes: FxHashSet<ThreadId>,
     replay: Replay,
 }
 
@@ -59,10 +64,14 @@ impl<'a> PathView<'a> {
     /// Follows a path of lanes.
     pub fn of_lanes(tables: &'a Tables, lanes: &Lanes, chosen: Chosen) -> Self {
         let functions = Functions::new(tables);
+        let pieces = walk(lanes, chosen.thread, chosen.window);
+        let on_it: FxHashSet<ThreadId> = pieces.iter().map(|piece| piece.spent.thread).collect();
+        let name = |id| tables.thread(id).map_or("", |thread| thread.name.as_str());
         Self {
             tables,
             chosen,
-            pieces: walk(lanes, chosen.thread, chosen.window),
+            namesakes: namesakes(on_it.into_iter().map(|id| (id, name(id)))),
+            pieces,
             waiting: waiting(tables, &functions),
             functions,
             replay: Replay::new(lanes, chosen.thread, chosen.window),
@@ -72,6 +81,11 @@ impl<'a> PathView<'a> {
     /// The function of a piece: the innermost one outside the C library and runtimes.
     pub fn function(&self, piece: &Piece) -> Option<FunctionId> {
         *self.waiting.get(piece.spent.stack?.index())?
+    }
+
+    /// Whether another thread on the path has this thread's name.
+    pub fn has_namesake(&self, thread: ThreadId) -> bool {
+        self.namesakes.contains(&thread)
     }
 
     /// Functions of the stacks.
@@ -105,5 +119,28 @@ impl<'a> PathView<'a> {
     /// By how many ns the time span would be shorter without these pieces: an estimate.
     pub fn saved(&self, is_removed: impl Fn(&Piece) -> bool) -> u64 {
         self.replay.saved(self.pieces.iter().filter(|piece| is_removed(piece)))
+    }
+}
+
+/// Those of these threads, each once with its name, whose name another one has.
+fn namesakes<'n>(threads: impl Iterator<Item = (ThreadId, &'n str)>) -> FxHashSet<ThreadId> {
+    let mut of_name: FxHashMap<&str, Vec<ThreadId>> = FxHashMap::default();
+    for (id, name) in threads {
+        of_name.entry(name).or_default().push(id);
+    }
+    of_name.into_values().filter(|same| same.len() > 1).flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_share_a_name_are_found() {
+        let threads = ["bash", "cat", "bash", ""].into_iter().enumerate();
+        let threads = threads.map(|(index, name)| (ThreadId(u32::try_from(index).unwrap()), name));
+        let mut found: Vec<_> = namesakes(threads).into_iter().collect();
+        found.sort_unstable();
+        assert_eq!(found, [ThreadId(0), ThreadId(2)]);
     }
 }
