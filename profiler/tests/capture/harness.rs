@@ -312,15 +312,20 @@ impl Recording {
 
     /// Compares our on-CPU time with the kernel's, which is from `low` to `high`, with a tolerance of `slack`, all
     /// in ns.
-    ///
-    /// The kernel omits time taken by interrupts and the hypervisor: ours is never less, and at most that much more.
     #[track_caller]
     pub fn check_near(&self, ours: u64, low: u64, high: u64, slack: u64) {
-        let taken = u64::try_from(self.taken.as_nanos()).unwrap();
+        let taken = self.taken;
         assert!(
-            ours + slack > low - low / 100 && ours < high + high / 10 + taken + slack,
-            "{ours} ns, the kernel reports {low} to {high} ns, and {taken} ns stolen"
+            self.is_near(ours, low, high, slack),
+            "{ours} ns, the kernel reports {low} to {high} ns, and {taken:?} stolen"
         );
+    }
+
+    /// As above. The kernel omits time taken by interrupts and the hypervisor: ours is never less, and at most that
+    /// much more.
+    pub fn is_near(&self, ours: u64, low: u64, high: u64, slack: u64) -> bool {
+        let taken = u64::try_from(self.taken.as_nanos()).unwrap();
+        ours + slack > low - low / 100 && ours < high + high / 10 + taken + slack
     }
 
     /// Compares our on-CPU time of a thread with the kernel's, of which `before` was used before the recording, in ns.

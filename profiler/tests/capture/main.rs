@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod beginning;
+mod births;
 mod block;
 mod command;
 #[path = "../e2e/harness/emulated.rs"]
@@ -12,6 +13,7 @@ mod exchange;
 mod faults;
 mod harness;
 mod live_threads;
+mod movers;
 mod owners;
 mod program;
 mod scopes;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use profiler::capture::proc::cgroups;
 use profiler::capture::proc::selection::{Conditions, Selection};
@@ -66,6 +67,9 @@ int main(int count, char **words) {
 }
 "#;
 
+/// Tests run at the same time.
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
 /// Cgroups of a test, removed at its end.
 pub struct Cgroups(Vec<PathBuf>);
 
@@ -77,7 +81,8 @@ impl Cgroups {
             println!("skipped: no hierarchy of cgroups of version 2 is mounted");
             return None;
         };
-        let root = mount.join(format!("ngmi test {}", std::process::id()));
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let root = mount.join(format!("ngmi test {} {number}", std::process::id()));
         let folders = std::iter::once(root.clone()).chain(names.iter().map(|name| root.join(name)));
         let mut made = Self(Vec::new());
         for folder in folders {
@@ -154,13 +159,13 @@ fn check(recording: &Recording, output: &[u8], is_recorded: impl Fn(u32) -> bool
     assert_eq!(recording.losses(), Vec::<&Event>::new());
 }
 
-fn conditions(fill: impl FnOnce(&mut Conditions)) -> Conditions {
+pub fn conditions(fill: impl FnOnce(&mut Conditions)) -> Conditions {
     let mut conditions = Conditions::default();
     fill(&mut conditions);
     conditions
 }
 
-fn asked(chosen: Conditions, excluded: Conditions) -> Asked {
+pub fn asked(chosen: Conditions, excluded: Conditions) -> Asked {
     selected(Selection {
         chosen,
         excluded,
