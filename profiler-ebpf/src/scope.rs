@@ -18,6 +18,9 @@ use crate::selection;
 /// thread is first seen.
 #[inline(always)]
 pub fn thread(task: Task) -> Option<*mut ThreadState> {
+    if selection::is_by_cgroup() && selection::is_elsewhere(task) {
+        return None;
+    }
     let state = also_hidden(task)?;
     if is_out(task) {
         return None;
@@ -44,7 +47,13 @@ pub fn also_hidden(task: Task) -> Option<*mut ThreadState> {
     if known.is_some() {
         return known;
     }
-    if config!(whole_system) == 0 && !is_anybody_wanted() || selection::is_used() && !selection::contains(task, false) {
+    if config!(whole_system) == 0 && !is_anybody_wanted() {
+        return None;
+    }
+    if selection::is_by_cgroup() && selection::is_elsewhere(task) {
+        return None;
+    }
+    if selection::is_used() && !selection::contains(task, false) {
         return None;
     }
     if meet(task.number(), task.pid(), task.tid()) == 0 {

@@ -18,12 +18,18 @@ use profiler_common::task::COMM_LEN;
 
 use crate::emit::lose;
 use crate::kernel::{Cgroup, Task};
-use crate::maps::config;
+use crate::maps::{config, volatile};
 use crate::preempt::Held;
 
 /// Values of conditions, and whether they choose or exclude. User space sets the size.
 #[map]
 static SELECTED: HashMap<Key, u32> = HashMap::with_max_entries(1, 0);
+
+/// Ids of cgroups whose threads are not recorded, by their last bits. They stay right: an id is never used again, and what a cgroup is to
+/// the recording is known before a thread can be in it.
+#[map]
+static OTHERS: Array<u64> = Array::with_max_entries(OTHERS_LEN, 0);
+const OTHERS_LEN: u32 = 1 << 10;
 
 /// Positions in patterns of names, by byte: [`profiler_common::glob`].
 #[map]
@@ -41,10 +47,26 @@ static AWAITED: HashMap<CgroupPath, u32> = HashMap::with_max_entries(1, 0);
 #[map]
 static PATH: PerCpuArray<CgroupPath> = PerCpuArray::with_max_entries(1, 0);
 
+/// Whether cgroups decide which threads are recorded.
+#[inline(always)]
+pub fn is_by_cgroup() -> bool {
+    uses(BY_CGROUP)
+}
+
 /// Whether threads are recorded by what they are.
 #[inline(always)]
 pub fn is_used() -> bool {
     config!(required) != 0 || config!(excluding) != 0
+}
+
+/// Whether a thread is not recorded because of its cgroup, as far as that is remembered: on a busy machine this is the answer for most
+/// events, and takes no look-up in a hash table.
+///
+/// Not inlined, as [`contains`].
+#[inline(never)]
+pub fn is_elsewhere(task: Task) -> bool {
+    let id = task.cgroup().id();
+    id != 0 && OTHERS.get(id as u32 % OTHERS_LEN).map_or(0, volatile) == id
 }
 
 /// Whether a thread is one of those to record. `is_recorded`: it was until now.
@@ -52,8 +74,15 @@ pub fn is_used() -> bool {
 /// Not inlined, which would double the object; not exported, so that the verifier knows the type of the pointer.
 #[inline(never)]
 pub fn contains(task: Task, is_recorded: bool) -> bool {
-    if uses(BY_CGROUP) && !allows(BY_CGROUP, value(&Key::new(BY_CGROUP, task.cgroup().id()))) {
-        return false;
+    if uses(BY_CGROUP) {
+        let id = task.cgroup().id();
+        if !allows(BY_CGROUP, value(&Key::new(BY_CGROUP, id))) {
+            if let Some(place) = OTHERS.get_ptr_mut(id as u32 % OTHERS_LEN) {
+                // SAFETY: one word, which any CPU may replace.
+                unsafe { core::ptr::write_volatile(place, id) };
+            }
+            return false;
+        }
     }
     if uses(BY_USER) && !allows(BY_USER, value(&Key::new(BY_USER, u64::from(task.user())))) {
         return false;

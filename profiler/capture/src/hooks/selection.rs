@@ -14,8 +14,10 @@ use super::load::Sizes;
 use crate::proc::cgroups::{Cgroup, Hierarchy};
 use base::event::HookStatus;
 
-/// Programs that follow cgroups from their creation to their end, and processes that move between them.
-const OF_CGROUPS: [&str; 3] = ["cgroup_mkdir", "cgroup_release", "cgroup_attach_task"];
+/// Programs that follow cgroups from their creation to their end.
+const OF_CGROUPS: [&str; 2] = ["cgroup_mkdir", "cgroup_release"];
+/// The program that follows processes which move between them.
+const OF_MOVES: &str = "cgroup_attach_task";
 /// Cgroups and processes that are recorded at one time.
 const SELECTED: u32 = 1 << 16;
 
@@ -138,15 +140,20 @@ impl Tables {
         for (path, value) in merged(paths.chain(names)) {
             awaited.insert(padded(path)?, value, 0)?;
         }
-        for name in OF_CGROUPS {
+        let mut attach = |ebpf: &mut Ebpf, name: &str| {
             let result = hook::attach_tracepoint(ebpf, name, types);
             let attached = hook::hook_of("task", &format!("tp_btf/{name}"), result.as_ref().map(|&()| ()));
             status.push(attached);
             result.with_context(|| {
                 format!("tp_btf/{name} was refused, so cgroups can't be recorded separately; use -p or -a")
-            })?;
+            })
+        };
+        for name in OF_CGROUPS {
+            attach(ebpf, name)?;
         }
-        self.add_existing(ebpf)
+        self.add_existing(ebpf)?;
+        // The programs remember which cgroups are others, so none that looks at threads may run before this.
+        attach(ebpf, OF_MOVES)
     }
 
     /// Adds the cgroups that exist. Each is added before those below it are listed: the hooks add what is created after that.
