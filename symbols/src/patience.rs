@@ -2,13 +2,15 @@
 //! stop it. A slow operation is left to a separate thread, and its file is skipped. Such files are
 //! never mapped: they are copied first.
 
+use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::{self, Seek as _, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::fs::FileExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -71,6 +73,62 @@ pub fn leave_out(path: &Path) {
     left_out.add(path.to_owned());
 }
 
+type Job = Box<dyn FnOnce() + Send>;
+
+/// What performs the operations of a thread.
+enum Performer {
+    /// A new thread for each.
+    Each,
+    /// One thread: none before the first operation, and after one that is still waited for.
+    Shared(Option<Sender<Job>>),
+}
+
+thread_local! {
+    static PERFORMER: RefCell<Performer> = const { RefCell::new(Performer::Each) };
+}
+
+/// Lets the operations of this thread within `act` share another thread, as long as their files respond: to start one takes longer
+/// than most operations. It has the rights of this thread at its first operation, so do not restrict these within `act`.
+pub fn sharing_a_thread<T>(act: impl FnOnce() -> T) -> T {
+    struct End;
+    impl Drop for End {
+        fn drop(&mut self) {
+            PERFORMER.set(Performer::Each);
+        }
+    }
+    if PERFORMER.with_borrow(|performer| matches!(performer, Performer::Shared(_))) {
+        return act();
+    }
+    PERFORMER.set(Performer::Shared(None));
+    let _end = End;
+    act()
+}
+
+/// Passes a job to the shared thread, or else to a new one.
+fn start(job: Job) -> io::Result<()> {
+    let unsent = PERFORMER.with_borrow(|performer| match performer {
+        Performer::Shared(Some(jobs)) => jobs.send(job).err().map(|unsent| unsent.0),
+        _ => Some(job),
+    });
+    let Some(job) = unsent else { return Ok(()) };
+    let (sender, jobs) = mpsc::channel::<Job>();
+    thread::Builder::new()
+        .name("file".to_owned())
+        .spawn(move || jobs.into_iter().for_each(|job| job()))?;
+    let sent = sender.send(job).map_err(|_| io::ErrorKind::BrokenPipe.into());
+    share(Some(sender));
+    sent
+}
+
+/// Which thread the next operations share, if they share one.
+fn share(jobs: Option<Sender<Job>>) {
+    PERFORMER.with_borrow_mut(|performer| {
+        if let Performer::Shared(shared) = performer {
+            *shared = jobs;
+        }
+    });
+}
+
 /// Performs an operation on the file at `path`.
 ///
 /// # Errors
@@ -88,16 +146,23 @@ pub fn patiently<T: Send + 'static>(
         return Err(no_answer());
     }
     let (progress, sign) = mpsc::channel();
-    let thread = thread::Builder::new()
-        .name("file".to_owned())
-        .spawn(move || act(&Progress(progress)))?;
+    let outcome = Arc::new(Mutex::new(None));
+    let of_job = Arc::clone(&outcome);
+    start(Box::new(move || {
+        let progress = Progress(progress);
+        let done = catch_unwind(AssertUnwindSafe(|| act(&progress)));
+        *of_job.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
+        drop(progress);
+    }))?;
     let mut steps = 0;
     loop {
         match sign.recv_timeout(STEP) {
             Ok(()) => steps = 0,
             // It has finished, and dropped its end.
             Err(RecvTimeoutError::Disconnected) => {
-                return thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                let done = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let done = done.unwrap_or_else(|| Ok(Err(io::ErrorKind::BrokenPipe.into())));
+                return done.unwrap_or_else(|panic| resume_unwind(panic));
             }
             Err(RecvTimeoutError::Timeout) => steps += 1,
         }
@@ -106,6 +171,8 @@ pub fn patiently<T: Send + 'static>(
         if steps >= may_take {
             left_out.steps = left_out.steps.saturating_add(steps);
             left_out.add(name);
+            // The next operation has another thread.
+            share(None);
             return Err(no_answer());
         }
     }
@@ -150,4 +217,32 @@ pub(crate) fn here(file: File, progress: &Progress) -> io::Result<File> {
 /// The name of an open file, if it has one.
 pub(crate) fn name_of(file: &File) -> PathBuf {
     fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // A failed unwrap fails the test.
+mod tests {
+    use std::thread::ThreadId;
+
+    use super::*;
+
+    fn id() -> ThreadId {
+        patiently(Path::new("file"), |_| Ok(thread::current().id())).unwrap()
+    }
+
+    #[test]
+    fn operations_share_a_thread_only_while_they_are_to() {
+        let (first, others) = sharing_a_thread(|| {
+            let first = id();
+            let failed = patiently(Path::new("file"), |_| Err::<(), _>(io::ErrorKind::NotFound.into()));
+            assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::NotFound);
+            // A panic is that of the caller.
+            let caught = catch_unwind(|| patiently(Path::new("file"), |_| -> io::Result<()> { panic!("damaged") }));
+            assert_eq!(*caught.unwrap_err().downcast::<&str>().unwrap(), "damaged");
+            (first, [id(), sharing_a_thread(id), id()])
+        });
+        assert_eq!(others, [first; 3]);
+        let later = [id(), id(), sharing_a_thread(id)];
+        assert!(later[0] != later[1] && !later.contains(&first));
+    }
 }

@@ -27,6 +27,7 @@ pub use symbol_servers::SymbolServers;
 
 use crate::download::OnDownload;
 use crate::elf::{ElfError, ElfFile};
+use crate::patience::sharing_a_thread;
 use crate::{scratch, vetted};
 
 /// Additional locations of debug files.
@@ -215,7 +216,7 @@ impl Symbolicator {
         };
         std::thread::scope(|scope| {
             for _ in 0..threads {
-                scope.spawn(work);
+                scope.spawn(|| sharing_a_thread(work));
             }
         });
         let results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -15,7 +15,7 @@ use nix::unistd::Uid;
 use rustc_hash::FxHashSet;
 use symbols::Config;
 use symbols::elf::ElfFile;
-use symbols::patience::{Progress, patiently};
+use symbols::patience::{Progress, patiently, sharing_a_thread};
 
 use super::finish::Plan;
 use crate::capture::files::open::open_regular;
@@ -80,13 +80,15 @@ impl Reach {
             reach.folders.extend(caches);
             reach.folders.extend(RESOLVER.map(PathBuf::from));
         }
-        for (mapping, file) in mapped {
-            let path = Path::new(&mapping.path);
-            match file {
-                Some(file) => file.try_clone().into_iter().for_each(|file| reach.binary(path, file)),
-                None => by_name(mapping).into_iter().for_each(|file| reach.binary(path, file)),
+        sharing_a_thread(|| {
+            for (mapping, file) in mapped {
+                let path = Path::new(&mapping.path);
+                match file {
+                    Some(file) => file.try_clone().into_iter().for_each(|file| reach.binary(path, file)),
+                    None => by_name(mapping).into_iter().for_each(|file| reach.binary(path, file)),
+                }
             }
-        }
+        });
         reach
     }
 
