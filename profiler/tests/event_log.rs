@@ -9,9 +9,11 @@ use std::io::{Cursor, ErrorKind, Write};
 
 use profiler::addr::Timestamp;
 use profiler::event::format::{ChunkKind, FILE_HEADER_LEN, FRAME_LEN};
+use profiler::event::order::Order;
 use profiler::event::read::LogReader;
 use profiler::event::write::LogWriter;
 use profiler::event::{At, Attachment, AttachmentKind, Event, Header, Sample, Stacks};
+use profiler::fact::replay::ordered::{self, Step};
 use profiler_common::stack::{FLAG_USER_REGS, UserRegs};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -86,6 +88,27 @@ proptest! {
         let expected: Vec<_> = stream.into_iter().chain(extras).collect();
         prop_assert_eq!(events, expected);
         prop_assert_eq!(damaged, 0);
+    }
+
+    /// The thread that reads and sorts ahead passes on what one thread would see.
+    #[test]
+    fn events_read_ahead_are_the_same(stream in stream(), flush_every in 1..10usize) {
+        let bytes = write(&stream, flush_every, &[]);
+        let (mut order, mut expected) = (Order::default(), Vec::new());
+        for event in stream {
+            order.push(event);
+            expected.extend(std::iter::from_fn(|| order.pop()));
+        }
+        order.finish();
+        expected.extend(std::iter::from_fn(|| order.pop()));
+        let mut log = LogReader::new(Cursor::new(&bytes)).unwrap();
+        let (mut events, mut position) = (Vec::new(), 0);
+        let late = ordered::each(&mut log, |step| match step {
+            Step::Event(event) => events.push(event.clone()),
+            Step::Position(at) => position = at,
+        });
+        prop_assert_eq!((late.unwrap(), events), (order.late(), expected));
+        prop_assert!(position <= bytes.len() as u64);
     }
 
     /// A flipped bit costs only its chunk, which is counted.

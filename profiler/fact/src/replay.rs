@@ -10,6 +10,7 @@ pub mod join;
 pub mod log;
 mod mapped;
 mod marker_file;
+pub mod ordered;
 pub mod resolved;
 mod stack_ends;
 mod walks;

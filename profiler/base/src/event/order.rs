@@ -208,8 +208,8 @@ fn rank(event: &Event<'_>) -> u8 {
     }
 }
 
-/// Approximate memory of an event.
-fn size_of_event(event: &Event<'_>) -> usize {
+/// Approximate memory of an event, in bytes.
+pub fn size_of_event(event: &Event<'_>) -> usize {
     let heap = match event {
         Event::TaskNew(task) => task.name.len(),
         Event::TaskExec(exec) => exec.name.len() + exec.path.len() + exec.command_line.len(),

@@ -95,6 +95,7 @@ impl<R: Read + Seek> LogReader<R> {
     fn payload(&mut self, number: usize, payload: &mut Vec<u8>) -> io::Result<bool> {
         let Chunk { frame, payload: at } = self.index.chunks[number];
         payload.clear();
+        payload.reserve_exact(frame.len as usize);
         self.input.seek(SeekFrom::Start(at))?;
         (&mut self.input).take(u64::from(frame.len)).read_to_end(payload)?;
         let good = payload.len() == frame.len as usize && crc32fast::hash(payload) == frame.payload_crc;
@@ -198,7 +199,8 @@ impl<R: Read + Seek> Events<'_, R> {
     fn blob(&mut self, kind: ChunkKind) -> io::Result<Option<Event<'static>>> {
         let mut whole: Option<Part> = None;
         while self.open.is_some_and(|(open, _)| open == kind) {
-            let Some(part) = Part::parse(kind, &self.payload).ok().filter(Part::is_possible) else {
+            let payload = std::mem::take(&mut self.payload);
+            let Some(part) = Part::parse(kind, payload).ok().filter(Part::is_possible) else {
                 return Ok(self.damage());
             };
             match &mut whole {
@@ -243,8 +245,9 @@ struct Part {
 }
 
 impl Part {
-    fn parse(kind: ChunkKind, payload: &[u8]) -> Result<Self, Malformed> {
-        let mut bytes = Bytes(payload);
+    /// Parses a payload, which becomes the part's bytes: most files are one part of megabytes.
+    fn parse(kind: ChunkKind, mut payload: Vec<u8>) -> Result<Self, Malformed> {
+        let mut bytes = Bytes(&payload);
         let head = if kind == ChunkKind::Attachment {
             let kind = match bytes.byte()? {
                 1 => AttachmentKind::Markers,
@@ -259,11 +262,13 @@ impl Part {
         };
         let len = bytes.get_len(MAX_BLOB)?;
         let offset = bytes.get_len(len)?;
+        let rest = bytes.0.len();
+        payload.drain(..payload.len() - rest);
         Ok(Self {
             head,
             len,
             offset,
-            bytes: bytes.0.to_vec(),
+            bytes: payload,
         })
     }
 

@@ -11,10 +11,10 @@ use rustc_hash::FxHashMap;
 use crate::replay::events::{Findings, Preamble, Replay};
 use crate::replay::files::FileIndex;
 use crate::replay::marker_file;
+use crate::replay::ordered::{self, Step};
 use crate::replay::resolved::{self, EventStacks};
 use crate::{FactSink, FactSource, Recording, StackNode, Tables};
 use base::event::format::ChunkKind;
-use base::event::order::Order;
 use base::event::read::LogReader;
 use base::event::{Attachment, AttachmentKind, Event, Header};
 use unwind::{Binaries, Modules, Walker};
@@ -47,6 +47,14 @@ pub struct LogSource<'b, R> {
     merge_nameless_at: Option<usize>,
     complete: bool,
     gecko: Vec<Attachment>,
+    beginning: Option<Beginning<'b>>,
+}
+
+/// What precedes the events.
+struct Beginning<'b> {
+    tables: Tables,
+    modules: Modules<'b>,
+    preamble: Preamble,
 }
 
 /// What a replay found in addition to the tables.
@@ -69,6 +77,7 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
             merge_nameless_at: None,
             complete: false,
             gecko: Vec::new(),
+            beginning: None,
         }
     }
 
@@ -99,7 +108,19 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
         self.complete
     }
 
-    /// After a replay: the profiles of Firefox's own profiler, whose markers it did not emit.
+    /// Reads what precedes the events, ahead of a replay: what is known of the recording without them.
+    ///
+    /// # Errors
+    /// The log can't be read.
+    pub fn begin(&mut self) -> anyhow::Result<&Recording> {
+        let beginning = match self.beginning.take() {
+            Some(beginning) => beginning,
+            None => self.read_beginning()?,
+        };
+        Ok(&self.beginning.insert(beginning).tables.recording)
+    }
+
+    /// Once the replay began: the profiles of Firefox's own profiler, whose markers it does not emit.
     pub fn take_gecko(&mut self) -> Vec<Attachment> {
         std::mem::take(&mut self.gecko)
     }
@@ -122,6 +143,27 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
     /// After a replay: the touched files and offsets, for symbol lookup.
     pub fn files(&self) -> Option<&FileIndex> {
         self.unwound.as_ref().map(|unwound| &unwound.files)
+    }
+
+    fn read_beginning(&mut self) -> anyhow::Result<Beginning<'b>> {
+        let mut tables = Tables::default();
+        let mut notes = Vec::new();
+        tables.recording = self.reader.header().map_or_else(Recording::default, recording_of);
+        tables.recording.sample_thinning = 1;
+        if self.reader.header().is_none() {
+            notes.push("the log's header is damaged: the recorded command and machine are unknown".to_owned());
+        }
+        let mut modules = Modules::new(self.binaries, arch_of(&tables.recording.arch));
+        let preamble = self
+            .preamble(&mut modules, &mut notes)
+            .context("cannot read the event log")?;
+        self.complete = preamble.resolved.is_some();
+        tables.recording.notes = notes;
+        Ok(Beginning {
+            tables,
+            modules,
+            preamble,
+        })
     }
 
     /// Reads the chunks that precede the event stream.
@@ -162,21 +204,16 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
     }
 }
 
-impl<R: Read + Seek> FactSource for LogSource<'_, R> {
+impl<R: Read + Seek + Send> FactSource for LogSource<'_, R> {
     fn replay(&mut self, sink: &mut dyn FactSink) -> anyhow::Result<Tables> {
-        let mut tables = Tables::default();
-        let mut notes = Vec::new();
-        tables.recording = self.reader.header().map_or_else(Recording::default, recording_of);
-        tables.recording.sample_thinning = 1;
-        if self.reader.header().is_none() {
-            notes.push("the log's header is damaged: the recorded command and machine are unknown".to_owned());
-        }
-        let mut modules = Modules::new(self.binaries, arch_of(&tables.recording.arch));
-        let preamble = self
-            .preamble(&mut modules, &mut notes)
-            .context("cannot read the event log")?;
-        self.complete = preamble.resolved.is_some();
-        tables.recording.notes = notes;
+        let Beginning {
+            tables,
+            modules,
+            preamble,
+        } = match self.beginning.take() {
+            Some(beginning) => beginning,
+            None => self.read_beginning()?,
+        };
         let mut replay = Replay::new(tables, Walker::new(modules), preamble, sink);
         if let Some(most) = self.notes_stacks {
             replay.note_stacks(most);
@@ -187,25 +224,12 @@ impl<R: Read + Seek> FactSource for LogSource<'_, R> {
         if let Some(most) = self.merge_nameless_at {
             replay.merge_nameless_above(most);
         }
-        let mut order = Order::default();
-        let mut run = self.reader.events(&[ChunkKind::Events]);
-        let mut reported = 0;
-        while let Some(event) = run.next_event().context("cannot read the event log")? {
-            order.push(event);
-            while let Some(event) = order.pop() {
-                replay.event(&event);
-            }
-            if let Some(progress) = &mut self.progress
-                && run.position() != reported
-            {
-                reported = run.position();
-                progress(reported);
-            }
-        }
-        order.finish();
-        while let Some(event) = order.pop() {
-            replay.event(&event);
-        }
+        let progress = &mut self.progress;
+        let late = ordered::each(&mut self.reader, |step| match step {
+            Step::Event(event) => replay.event(event),
+            Step::Position(bytes) => progress.iter_mut().for_each(|progress| progress(bytes)),
+        });
+        let late = late.context("cannot read the event log")?;
         let (mut tables, findings) = replay.finish();
         let Findings {
             stacks: noted_events,
@@ -218,7 +242,7 @@ impl<R: Read + Seek> FactSource for LogSource<'_, R> {
             *sum = sum.saturating_add(count);
         };
         add(&mut losses, Loss::LogDamaged, self.reader.damaged_chunks());
-        add(&mut losses, Loss::EventLate, order.late());
+        add(&mut losses, Loss::EventLate, late);
         tables.recording.losses = named(losses);
         self.unwound = Some(Unwound {
             noted_events,
