@@ -309,5 +309,5 @@ pub enum MarkKind {
         text: String,
     },
     /// A marker of Firefox's own profiler.
-    Gecko(Box<GeckoMark>),
+    Gecko(Arc<GeckoMark>),
 }

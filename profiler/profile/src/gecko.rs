@@ -1,6 +1,7 @@
 //! Merges the markers of Firefox's own profiler, called Gecko profiler, into a recording, or those of a trace of Chrome: on
 //! the same threads, by process and thread id, and on the same clock. The input, as the browser writes it, is untrusted.
 
+mod ahead;
 mod clock;
 mod convert;
 pub(crate) mod counters;
@@ -17,12 +18,14 @@ mod text;
 mod threads;
 mod trace;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read};
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+pub use self::ahead::ReadAhead;
 use self::merge::Merge;
 use self::raw::RawProcess;
 pub use self::text::Tool;
@@ -134,25 +137,73 @@ pub fn merge_gecko(input: &mut dyn Read, tables: &mut Tables, sink: &mut dyn Fac
     if tables.recording.gecko.is_some() {
         return Err(GeckoError::Twice);
     }
-    let bytes = input::read_all(input, limits::INPUT);
-    let mut bytes = bytes.map_err(|error| match error.kind() {
+    let bytes = input::read_all(input, limits::INPUT).map_err(unreadable)?;
+    merge_text(&Text::of(bytes.into())?, tables, sink)
+}
+
+/// The same, of a file in memory.
+///
+/// # Errors
+/// As [`merge_gecko`].
+pub fn merge_gecko_file(bytes: &[u8], tables: &mut Tables, sink: &mut dyn FactSink) -> Result<Merged, GeckoError> {
+    if tables.recording.gecko.is_some() {
+        return Err(GeckoError::Twice);
+    }
+    merge_text(&Text::read(bytes)?, tables, sink)
+}
+
+fn merge_text(text: &Text<'_>, tables: &mut Tables, sink: &mut dyn FactSink) -> Result<Merged, GeckoError> {
+    let mut merge = Merge::new(tables);
+    if trace::is_trace(&text.bytes) {
+        merge.merged.is_cut = text.is_cut;
+        trace::read(&mut merge, &text.bytes, tables)?;
+    } else {
+        merge.read(text, tables)?;
+    }
+    merge.finish(tables, sink)
+}
+
+fn unreadable(error: std::io::Error) -> GeckoError {
+    match error.kind() {
         ErrorKind::InvalidData => GeckoError::Unknown, // not text
         _ => error.into(),
-    })?;
-    let mut merge = Merge::new(tables);
-    if let Err(error) = serde_json::from_slice::<IgnoredAny>(&bytes) {
+    }
+}
+
+/// A file's JSON, which is complete.
+struct Text<'a> {
+    bytes: Cow<'a, [u8]>,
+    /// The file ended too early.
+    is_cut: bool,
+}
+
+impl<'a> Text<'a> {
+    /// Of a file, compressed or not.
+    fn read(bytes: &'a [u8]) -> Result<Self, GeckoError> {
+        Self::of(input::in_memory(bytes, limits::INPUT).map_err(unreadable)?)
+    }
+
+    fn of(bytes: Cow<'a, [u8]>) -> Result<Self, GeckoError> {
+        let Err(error) = serde_json::from_slice::<IgnoredAny>(&bytes) else {
+            return Ok(Self { bytes, is_cut: false });
+        };
         let closed = error.is_eof().then(|| cut::closed(&bytes)).flatten();
-        bytes = closed.ok_or(error)?;
-        merge.merged.is_cut = true;
+        Ok(Self {
+            bytes: closed.ok_or(error)?.into(),
+            is_cut: true,
+        })
     }
-    if trace::is_trace(&bytes) {
-        trace::read(&mut merge, &bytes, tables)?;
-        return merge.finish(tables, sink);
+}
+
+impl Merge {
+    /// Reads a profile of Firefox.
+    fn read(&mut self, text: &Text<'_>, tables: &Tables) -> Result<(), GeckoError> {
+        self.merged.is_cut = text.is_cut;
+        let top: RawProcess<'_> = serde_json::from_slice(&text.bytes)?;
+        self.merged.version = version(&top.meta())?;
+        self.all(&top, tables);
+        Ok(())
     }
-    let top: RawProcess<'_> = serde_json::from_slice(&bytes)?;
-    merge.merged.version = version(&top.meta())?;
-    merge.all(&top, tables);
-    merge.finish(tables, sink)
 }
 
 fn version(meta: &Value) -> Result<u64, GeckoError> {

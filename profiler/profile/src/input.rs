@@ -2,6 +2,7 @@
 
 mod scan;
 
+use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Read};
 
 use flate2::read::MultiGzDecoder;
@@ -26,6 +27,25 @@ const PIECE: usize = 1 << 16;
 /// The input's error, or an exceeded limit.
 pub fn read_all(input: &mut dyn Read, limit: u64) -> io::Result<Vec<u8>> {
     read_within(input, limit, SMALL)
+}
+
+/// The same for an input in memory, which is not copied unless it is compressed.
+///
+/// # Errors
+/// As [`read_all`].
+pub fn in_memory(bytes: &[u8], limit: u64) -> io::Result<Cow<'_, [u8]>> {
+    if bytes.starts_with(&GZIP) {
+        return read_all(&mut &*bytes, limit).map(Cow::Owned);
+    }
+    if bytes.len() as u64 > limit {
+        return Err(beyond(limit));
+    }
+    Scan::default().feed(bytes)?;
+    Ok(Cow::Borrowed(bytes))
+}
+
+fn beyond(limit: u64) -> io::Error {
+    too_large(format_args!("more than {limit} bytes of JSON"))
 }
 
 fn read_within(input: &mut dyn Read, limit: u64, small: u64) -> io::Result<Vec<u8>> {
@@ -58,7 +78,7 @@ fn collect<R: Read>(input: &mut R, limit: u64, check: impl Fn(&R, u64) -> io::Re
         };
         let all = bytes.len() as u64 + len as u64;
         if all > limit {
-            return Err(too_large(format_args!("more than {limit} bytes of JSON")));
+            return Err(beyond(limit));
         }
         check(input, all)?;
         scan.feed(&piece[..len])?;

@@ -156,6 +156,8 @@ fn page_name(mark: &GeckoMark) -> Option<String> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use fact::ThreadId;
 
@@ -174,7 +176,7 @@ mod tests {
     }
 
     fn gecko(name: &str, data: &str) -> MarkKind {
-        MarkKind::Gecko(Box::new(GeckoMark {
+        MarkKind::Gecko(Arc::new(GeckoMark {
             name: name.into(),
             category: 0,
             data: Some(data.into()),

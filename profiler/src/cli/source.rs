@@ -107,8 +107,7 @@ fn log(file: File, sink: &mut dyn FactSink) -> Result<Tables> {
     let mut source = LogSource::new(reader, &binaries);
     source.on_progress(|bytes| bar.set_position(bytes));
     source.merge_anonymous();
-    let mut tables = source.replay(sink)?;
-    gecko::merge(source.take_gecko(), &mut tables, sink);
+    let mut tables = gecko::replay(&mut source, sink)?;
     bar.finish_and_clear();
     if !source.is_complete() {
         let servers = NameServers::from_env().config(None);

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::{self, Builder};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -25,10 +26,10 @@ use crate::capture::proc::memory;
 use crate::event::read::LogReader;
 use crate::event::write::LogWriter;
 use crate::event::{Event, Header};
+use crate::fact::Tables;
 use crate::fact::reduce::budget::{Budget, Collected, Collector};
 use crate::fact::reduce::merged;
 use crate::fact::replay::log::LogSource;
-use crate::fact::{FactSource, Tables};
 use crate::plural::counted;
 use crate::profile::gzip;
 use crate::report::Summary;
@@ -98,10 +99,8 @@ pub fn finish(log: OpenLog, output: &mut Output, binaries: &OpenBinaries, plan: 
         ..Budget::default()
     };
     let mut collector = Collector::new(budget);
-    let mut tables = source
-        .replay(&mut collector)
-        .with_context(|| format!("cannot read {}", log_path.display()))?;
-    gecko::merge(source.take_gecko(), &mut tables, &mut collector);
+    let mut tables =
+        gecko::replay(&mut source, &mut collector).with_context(|| format!("cannot read {}", log_path.display()))?;
     bar.finish_and_clear();
     if tables.threads.is_empty() {
         bail!(nothing_in(&tables, log_path));
@@ -144,15 +143,27 @@ pub fn finish(log: OpenLog, output: &mut Output, binaries: &OpenBinaries, plan: 
     );
     bar.finish_and_clear();
     let bar = progress.spinner("writing");
-    let text_bytes = write_profile(output, &tables, &collected)?;
+    let mut summary = write_and_sum(output, &tables, &collected)?;
     bar.finish_and_clear();
-    let mut summary = Summary::new(&tables, &collected);
-    summary.output_text_bytes = Some(text_bytes);
+    // The process ends soon: to free each part would only take time.
+    std::mem::forget((tables, collected));
     if let Some(cost) = &mut summary.cost {
         // The process does nothing else; its start and the messages to it are included.
         cost.conversion_ns = Some(ns(meter::cpu_time()));
     }
     Ok(summary)
+}
+
+/// Writes the profile, and sums it up meanwhile.
+fn write_and_sum(output: &mut Output, tables: &Tables, collected: &Collected) -> Result<Summary> {
+    thread::scope(|scope| {
+        let sum = || Summary::new(tables, collected);
+        let summing = Builder::new().name("summary".into()).spawn_scoped(scope, sum)?;
+        let text_bytes = write_profile(output, tables, collected)?;
+        let mut summary = summing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        summary.output_text_bytes = Some(text_bytes);
+        Ok(summary)
+    })
 }
 
 /// Moves the finished profile to its path, and adds the path to the summary.

@@ -9,18 +9,21 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::panic::resume_unwind;
 use std::path::Path;
-use std::thread::sleep;
+use std::thread::{self, Builder, sleep};
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use nix::sys::signal::Signal;
 use nix::unistd::geteuid;
 
 use super::identity::Environment;
 use crate::capture::proc::{pidfd, procfs};
 use crate::event::Attachment;
-use crate::fact::{FactSink, Tables};
-use crate::profile::merge_gecko;
+use crate::fact::replay::log::LogSource;
+use crate::fact::{FactSink, FactSource as _, Tables};
+use crate::profile::{ReadAhead, merge_gecko_file};
 use crate::record::options::Gecko;
 pub use running::{Collected, Handle, RunningFirefox};
 
@@ -155,10 +158,31 @@ fn complete(path: &Path) -> Option<File> {
 /// Kind of file: `gecko-PID.json` at exit, `profile_0_PID.json` on SIGUSR2.
 pub const FILES: [(&str, &str); 2] = [("gecko-", ".json"), ("profile_0_", ".json")];
 
-/// Merges the files that were recorded, and notes in the recording what is missing.
-pub fn merge(files: Vec<Attachment>, tables: &mut Tables, sink: &mut dyn FactSink) {
+/// Replays a log, and adds the markers of Firefox in it, which a separate thread reads meanwhile.
+///
+/// # Errors
+/// When the log can't be read, or no thread can be started.
+pub fn replay(source: &mut LogSource<'_, File>, sink: &mut dyn FactSink) -> Result<Tables> {
+    let recording = source.begin()?.clone();
+    let files = source.take_gecko();
+    let (mut tables, ahead) = thread::scope(|scope| {
+        let read = files.first().map(|file| || ReadAhead::new(&file.bytes, &recording));
+        let reading = read.map(|read| Builder::new().name("gecko".into()).spawn_scoped(scope, read));
+        let reading = reading.transpose()?;
+        let tables = source.replay(sink)?;
+        let ahead = reading.and_then(|reading| reading.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        anyhow::Ok((tables, ahead))
+    })?;
+    merge(files, ahead, &mut tables, sink);
+    Ok(tables)
+}
+
+/// Merges the files that were recorded, of which the first may have been read ahead, and notes in the recording what is missing.
+fn merge(files: Vec<Attachment>, mut ahead: Option<ReadAhead>, tables: &mut Tables, sink: &mut dyn FactSink) {
     for file in files {
-        let note = match merge_gecko(&mut &file.bytes[..], tables, sink) {
+        let merged = ahead.take().and_then(|ahead| ahead.merge(tables, sink));
+        let merged = merged.unwrap_or_else(|| merge_gecko_file(&file.bytes, tables, sink));
+        let note = match merged {
             Ok(merged) => merged.problems(),
             Err(error) => {
                 let path = String::from_utf8_lossy(&file.path);

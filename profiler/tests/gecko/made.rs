@@ -3,7 +3,7 @@
 use profiler::addr::Timestamp;
 use profiler::fact::reduce::budget::{Budget, Collected, Collector};
 use profiler::fact::{GeckoMark, Mark, MarkKind, Recording, Tables, Thread};
-use profiler::profile::{GeckoError, Merged, lint, merge_gecko};
+use profiler::profile::{GeckoError, Merged, ReadAhead, lint, merge_gecko};
 use serde_json::{Value, json};
 
 use crate::profile_synthetic::{MS, process, recording, thread};
@@ -71,9 +71,29 @@ pub fn child(threads: &[Value]) -> Value {
 pub fn merge(text: &[u8]) -> Result<(Merged, Tables, Collected), GeckoError> {
     let mut tables = browser();
     let mut collector = Collector::new(Budget::default());
-    let merged = merge_gecko(&mut &text[..], &mut tables, &mut collector)?;
+    let merged = merge_gecko(&mut &text[..], &mut tables, &mut collector);
     let collected = collector.finish(&mut tables);
-    Ok((merged, tables, collected))
+    // Read ahead, it is the same, unless it has to be read again.
+    match (merge_ahead(text), &merged) {
+        (None, _) => {}
+        (Some(Ok(ahead)), Ok(merged)) => assert!(ahead == (merged.clone(), tables.clone(), collected.clone())),
+        (Some(Err(ahead)), Err(error)) => assert_eq!(ahead.to_string(), error.to_string()),
+        (Some(ahead), merged) => panic!("{ahead:?} instead of {merged:?}"),
+    }
+    Ok((merged?, tables, collected))
+}
+
+/// The same with a profile that is read before the threads and the end of the recording are known; `None`: it can't be.
+pub fn merge_ahead(text: &[u8]) -> Option<Result<(Merged, Tables, Collected), GeckoError>> {
+    let mut tables = browser();
+    let begun = Recording {
+        end: tables.recording.start,
+        ..tables.recording.clone()
+    };
+    let mut collector = Collector::new(Budget::default());
+    let merged = ReadAhead::new(text, &begun)?.merge(&mut tables, &mut collector)?;
+    let collected = collector.finish(&mut tables);
+    Some(merged.map(|merged| (merged, tables, collected)))
 }
 
 pub fn merge_json(value: &Value) -> (Merged, Tables, Collected) {

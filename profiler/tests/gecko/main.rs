@@ -2,6 +2,7 @@
 //! merged as far as they fit.
 #![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
+mod ahead;
 mod counters;
 mod made;
 #[path = "../profile_synthetic/mod.rs"]

@@ -26,7 +26,7 @@ pub fn each(tables: &mut Tables, collected: &mut Collected, take: &mut dyn FnMut
             match &mut mark.kind {
                 MarkKind::Exec { path, .. } => take(Kind::Path, path),
                 MarkKind::Program { text } => take(Kind::Text, text),
-                MarkKind::Gecko(mark) => of_gecko(mark, take),
+                MarkKind::Gecko(mark) => of_gecko(Arc::make_mut(mark), take),
                 MarkKind::ProcessStart | MarkKind::ProcessExit { .. } => {}
             }
         }

@@ -11,7 +11,7 @@ use super::raw::{RawProcess, RawThread};
 use super::rows::ThreadRows;
 use super::schema::Schemas;
 use super::text::Tool;
-use super::threads::{self, Threads};
+use super::threads::{self, Recorded, Threads};
 use super::{GeckoError, Merged, counters, limits, pages};
 use fact::gecko::{GeckoCategory, GeckoTables};
 use fact::{FactSink, Mark, MarkKind, Tables, ThreadId};
@@ -51,6 +51,8 @@ pub struct Merge {
     categories: FxHashMap<String, u16>,
     /// The markers.
     pub marks: Vec<Mark>,
+    /// Number of markers that had not ended when the browser wrote them: they get the recording's end.
+    pub unended: usize,
     /// Names of markers of a trace.
     pub texts: FxHashMap<String, Arc<str>>,
     /// Threads that have markers, with the names that the browser gave them.
@@ -65,9 +67,14 @@ pub struct Merge {
 impl Merge {
     /// For the threads of a recording.
     pub fn new(tables: &Tables) -> Self {
+        Self::for_threads(Threads::Known(Recorded::new(tables)))
+    }
+
+    /// For these threads.
+    pub fn for_threads(threads: Threads) -> Self {
         Self {
             merged: Merged::default(),
-            threads: Threads::new(tables),
+            threads,
             gecko: GeckoTables {
                 // Of markers whose category does not exist.
                 categories: vec![category("Other", "grey", Tool::Firefox)],
@@ -76,6 +83,7 @@ impl Merge {
             schemas: Schemas::default(),
             categories: FxHashMap::default(),
             marks: Vec::new(),
+            unended: 0,
             texts: FxHashMap::default(),
             names: Vec::new(),
             seen_threads: 0,
@@ -138,6 +146,7 @@ impl Merge {
                     payloads: &mut self.payloads,
                 },
                 marks: &mut self.marks,
+                unended: &mut self.unended,
             };
             let found = rows.read().filter(|_| self.marks.len() > before);
             self.names
@@ -154,7 +163,7 @@ impl Merge {
         let pid = threads.find_map(|raw| serde_json::from_str::<RawThread<'_>>(raw.get()).ok()?.pid());
         let start = clock.at(0.0).unwrap_or(tables.recording.start);
         let main = pid.and_then(|pid| self.threads.find(pid, pid, start));
-        let process = main.and_then(|main| Some(tables.threads.get(main.index())?.process));
+        let process = main.and_then(|main| self.threads.process_of(main, tables));
         for raw in counters {
             let room = self.gecko.counters.len() < limits::COUNTERS;
             let process = process.filter(|_| room);

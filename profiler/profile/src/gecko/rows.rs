@@ -23,6 +23,8 @@ pub struct ThreadRows<'a, 'c> {
     pub recording: &'a Recording,
     pub convert: Converter<'c>,
     pub marks: &'a mut Vec<Mark>,
+    /// Number of those that had not ended.
+    pub unended: &'a mut usize,
 }
 
 /// When a mark began and ended.
@@ -96,7 +98,9 @@ impl ThreadRows<'_, '_> {
                 continue;
             };
             let end = Some(self.recording.end.max(start));
+            let before = self.marks.len();
             self.mark(thread, name, row, &Times { start, end });
+            *self.unended += self.marks.len() - before;
         }
         Some(thread)
     }
@@ -135,7 +139,7 @@ impl ThreadRows<'_, '_> {
             end,
             thread,
             stack: None,
-            kind: MarkKind::Gecko(Box::new(mark)),
+            kind: MarkKind::Gecko(Arc::new(mark)),
         });
     }
 }

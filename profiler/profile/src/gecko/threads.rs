@@ -1,18 +1,55 @@
 //! The recorded threads, by the ids that Firefox wrote.
 
+use std::cell::RefCell;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use base::addr::Timestamp;
-use fact::{Tables, ThreadId};
+use fact::{ProcessId, Tables, ThreadId};
 
 /// Bytes of a name that the kernel keeps.
 const KERNEL_NAME: usize = 15;
 
-/// Threads by process and thread id, the earlier of the same id first.
+/// Ids of a thread, and a time at which it existed.
+pub type Wanted = (u32, u32, Timestamp);
+
+/// The threads of a recording.
 #[derive(Debug)]
-pub struct Threads(FxHashMap<(u32, u32), Vec<(ThreadId, Timestamp)>>);
+pub enum Threads {
+    /// As they were recorded.
+    Known(Recorded),
+    /// Not known yet: each thread that is searched is assumed to be recorded, and has the number of the search.
+    Assumed(RefCell<Vec<Wanted>>),
+}
 
 impl Threads {
+    /// The last thread with these ids that existed at a time, or the first one.
+    pub fn find(&self, pid: u32, tid: u32, time: Timestamp) -> Option<ThreadId> {
+        match self {
+            Self::Known(recorded) => recorded.find((pid, tid, time)),
+            Self::Assumed(searches) => {
+                let mut searches = searches.borrow_mut();
+                let number = u32::try_from(searches.len()).ok()?;
+                searches.push((pid, tid, time));
+                Some(ThreadId(number))
+            }
+        }
+    }
+
+    /// The process of a thread; that of an assumed one has the same number.
+    pub fn process_of(&self, thread: ThreadId, tables: &Tables) -> Option<ProcessId> {
+        match self {
+            Self::Known(_) => Some(tables.threads.get(thread.index())?.process),
+            Self::Assumed(_) => Some(ProcessId(thread.0)),
+        }
+    }
+}
+
+/// Threads by process and thread id, the earlier of the same id first.
+#[derive(Debug)]
+pub struct Recorded(FxHashMap<(u32, u32), Vec<(ThreadId, Timestamp)>>);
+
+impl Recorded {
     /// The threads of a recording.
     pub fn new(tables: &Tables) -> Self {
         let mut threads: FxHashMap<_, Vec<_>> = FxHashMap::default();
@@ -38,7 +75,7 @@ impl Threads {
     }
 
     /// The last thread with these ids that existed at a time, or the first one.
-    pub fn find(&self, pid: u32, tid: u32, time: Timestamp) -> Option<ThreadId> {
+    pub fn find(&self, (pid, tid, time): Wanted) -> Option<ThreadId> {
         let same = self.0.get(&(pid, tid))?;
         let before = same.iter().rev().find(|(_, start)| *start <= time);
         before.or(same.first()).map(|(id, _)| *id)

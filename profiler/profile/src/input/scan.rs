@@ -24,12 +24,12 @@ impl Scan {
     /// They exceed a limit (kind [`io::ErrorKind::FileTooLarge`]), or are not JSON.
     pub fn feed(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            let is_mark = match self.string {
-                Some(_) if self.is_escaped => |_: &u8| true,
-                Some(_) => |byte: &u8| matches!(byte, b'"' | b'\\' | 0),
-                None => |byte: &u8| matches!(byte, b'"' | b'[' | b']' | b'{' | b'}' | 0),
+            let mut rest = bytes.iter();
+            let plain = match self.string {
+                Some(_) if self.is_escaped => Some(0),
+                Some(_) => rest.position(|byte| matches!(byte, b'"' | b'\\' | 0)),
+                None => rest.position(|byte| matches!(byte, b'"' | b'[' | b']' | b'{' | b'}' | 0)),
             };
-            let plain = bytes.iter().position(is_mark);
             let (skipped, rest) = bytes.split_at(plain.unwrap_or(bytes.len()));
             self.lengthen(skipped.len())?;
             bytes = match rest.split_first() {

@@ -1,5 +1,7 @@
 //! Converts a thread's markers back into marks, page faults and reads.
 
+use std::sync::Arc;
+
 use crate::error::ReadError;
 use crate::exact::references::References;
 use crate::format::RawMarkers;
@@ -62,7 +64,7 @@ pub fn marked(
                 end,
                 thread,
                 stack: None,
-                kind: MarkKind::Gecko(Box::new(mark)),
+                kind: MarkKind::Gecko(Arc::new(mark)),
             });
             continue;
         }

@@ -123,6 +123,6 @@ fn mark(
         end,
         thread,
         stack: None,
-        kind: MarkKind::Gecko(Box::new(mark)),
+        kind: MarkKind::Gecko(Arc::new(mark)),
     });
 }
