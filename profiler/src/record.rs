@@ -60,6 +60,7 @@ use cache::Subject;
 use cache::remembered::Remembered;
 use cache::system::Dropper;
 use command::Waiting;
+use conversion::Starting;
 use finish::Plan;
 use folders::Folders;
 use gecko::Collected;
@@ -275,7 +276,7 @@ fn conclude(
     options: &RecordOptions,
     captured: &mut Captured,
     spool: &mut Spool,
-    mut output: Output,
+    output: Output,
     (setting, firefox): (&Setting, Option<Collected>),
 ) -> Result<Summary> {
     if let Some(why) = &captured.log_failed {
@@ -285,6 +286,10 @@ fn conclude(
             spool.path().display()
         ));
     }
+    let servers = options
+        .servers
+        .for_files(captured.mapped.iter().map(|(mapped, _)| Path::new(&mapped.path)));
+    let conversion = Starting::new(&setting.environment, setting.folders.scratch(), &servers);
     let completed = complete(spool, captured, setting);
     if let Err(error) = &completed {
         print_note(format_args!("cannot complete the event log: {error}"));
@@ -296,9 +301,7 @@ fn conclude(
     let plan = Plan {
         sources: (options.result.include_source)
             .then(|| SourcePlaces::new(&options.source_roots, &setting.environment)),
-        servers: options
-            .servers
-            .for_files(captured.mapped.iter().map(|(mapped, _)| Path::new(&mapped.path))),
+        servers: servers.clone(),
         max_samples: options.result.max_samples,
         complete_log: spool.is_kept() && captured.log_failed.is_none(),
         this_boot: false,
@@ -306,10 +309,8 @@ fn conclude(
         left_out: left_out(&captured.mapped),
         notes: std::mem::take(&mut captured.notes),
     };
-    let servers = plan.servers.clone();
     let mapped = std::mem::take(&mut captured.mapped);
-    let scratch = setting.folders.scratch();
-    let mut summary = conversion::run(spool, &mut output, mapped, plan, (&setting.environment, scratch))?;
+    let (mut summary, output) = conversion.make(spool, output, mapped, plan)?;
     advice::advise(&mut summary, &servers);
     finish::place(output, &mut summary)?;
     handover::warn(options, captured, &summary.left);

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::thread;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::prctl;
@@ -17,7 +18,7 @@ use nix::sys::signal::Signal;
 use nix::sys::socket::SockType;
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use symbols::patience::leave_out;
+use symbols::patience::{leave_out, sharing_a_thread};
 
 use super::binaries::{OpenBinaries, Vdso};
 use super::finish::{self, OpenLog, Plan};
@@ -57,30 +58,63 @@ pub struct Maker {
     link: Link,
 }
 
-/// Creates the profile of the log in `output`, from the files that were `mapped`, with the user's environment: ours may be root's,
-/// and the user's other processes can read that of the new process. Temporary files go to `scratch`.
-///
-/// # Errors
-/// When the log can't be read, the profile can't be written, or the process ends early.
-pub fn run(
-    log: &Spool,
-    output: &mut Output,
+/// The process of a recording, which starts while the recorder completes the log.
+pub struct Starting {
+    order: Sender<Order>,
+    thread: JoinHandle<Result<(Summary, Output)>>,
+}
+
+/// What it creates a profile of.
+struct Order {
+    log: (File, PathBuf),
+    output: Output,
     mapped: Vec<(Mapped, Option<File>)>,
     plan: Plan,
-    (environment, scratch): (&Environment, Option<&Path>),
-) -> Result<Summary> {
-    // A separate thread, because it gives up new privileges for itself and for what it starts: a browser that is started later may need them.
-    thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            Maker::start(Some(environment), scratch, &plan.servers)?.make(
-                (log.file(), &log.path()),
-                output,
+}
+
+impl Starting {
+    /// Starts the process with the user's environment: ours may be root's, and the user's other processes can read that of the new
+    /// process. Temporary files go to `scratch`.
+    pub fn new(environment: &Environment, scratch: Option<&Path>, servers: &NameServers) -> Self {
+        let (environment, scratch, servers) = (environment.clone(), scratch.map(Path::to_owned), servers.clone());
+        let (order, orders) = channel::<Order>();
+        // A separate thread, because it gives up new privileges for itself and for what it starts: a browser that is started later may need them.
+        let thread = thread::spawn(move || {
+            let maker = Maker::start(Some(&environment), scratch.as_deref(), &servers)?;
+            let Order {
+                log: (file, path),
+                mut output,
                 mapped,
                 plan,
-            )
+            } = orders.recv()?;
+            let summary = maker.make((&file, &path), &mut output, mapped, plan)?;
+            Ok((summary, output))
         });
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+        Self { order, thread }
+    }
+
+    /// Creates the profile of the log in `output`, from the files that were `mapped`.
+    ///
+    /// # Errors
+    /// When the log can't be read, the profile can't be written, or the process does not start or ends early.
+    pub fn make(
+        self,
+        log: &Spool,
+        output: Output,
+        mapped: Vec<(Mapped, Option<File>)>,
+        plan: Plan,
+    ) -> Result<(Summary, Output)> {
+        let order = Order {
+            log: (log.file().try_clone()?, log.path()),
+            output,
+            mapped,
+            plan,
+        };
+        let _ = self.order.send(order); // fails if the process did not start: the thread returns why
+        self.thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
 }
 
 impl Maker {
@@ -117,10 +151,10 @@ impl Maker {
         })
     }
 
-    /// As [`run`], for a log at a path.
+    /// Creates the profile of the log at a path in `output`, from the files that were `mapped`.
     ///
     /// # Errors
-    /// As [`run`].
+    /// When the log can't be read, the profile can't be written, or the process ends early.
     pub fn make(
         self,
         log: (&File, &Path),
@@ -228,5 +262,6 @@ fn convert(link: &Link) -> Result<Summary> {
         sandbox::around_reads(&Reach::of(&mapped, &plan));
     }
     let binaries = OpenBinaries::new(mapped, vdso);
-    finish::finish(OpenLog::new(log, path)?, &mut output, &binaries, &plan)
+    let log = OpenLog::new(log, path)?;
+    sharing_a_thread(|| finish::finish(log, &mut output, &binaries, &plan))
 }
