@@ -129,6 +129,11 @@ impl OpenBinaries {
         known.flat_map(|(_, opened)| opened).any(|elf| elf.was_cut())
     }
 
+    /// Forgets the files that stacks were unwound with: their mapped pages count as memory, and symbols are read from other mappings.
+    pub fn unmap(&self) {
+        self.open.borrow_mut().clear();
+    }
+
     /// A path that opens the file now, even if its name has changed. For root it leads to the very file that was
     /// checked: the name may mean another one by the time that it is opened.
     pub fn open_path(&self, id: FileId, path: &str, build_id: &[u8]) -> PathBuf {

@@ -41,6 +41,7 @@ pub fn resolve(
     note_cut_files(tables, binaries);
     let places = files.map_or_else(Vec::new, |files| places::sections(tables, files, binaries));
     let wanted = with_places(tables, wanted(tables, binaries), places);
+    binaries.unmap();
     let symbolicator = match Symbolicator::new(servers) {
         Ok(symbolicator) => symbolicator,
         Err(error) => {
