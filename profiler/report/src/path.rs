@@ -5,6 +5,7 @@
 //! computes how long the span would have taken without a part of it.
 
 pub mod chain;
+mod everything;
 pub mod export;
 pub mod facts;
 pub(crate) mod holders;

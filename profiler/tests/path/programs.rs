@@ -54,10 +54,11 @@ fn a_join_with_one_slow_branch() {
     needs_capture!();
     let Some(run) = exact("join") else { return };
     run.expect_first("slow", "cpu");
-    // Its 240 ms overlap the first thread's own 10 ms.
+    // Its 240 ms overlap the first thread's own 10 ms. Where it has to wait for a CPU, it does so there, too.
     let row = &run.report["by_part"][0];
     let (time, saves) = (row["time_ns"].as_u64().unwrap(), row["saves_ns"].as_u64().unwrap());
-    assert!(saves <= time && saves >= time - time / 10, "{row}");
+    let span = run.window.end - run.window.start;
+    assert!(saves <= span && saves >= time - time / 10, "{row}");
 }
 
 #[test]

@@ -157,6 +157,11 @@ impl Lane {
         self.ended.is_none_or(|end| end >= time)
     }
 
+    /// When it ended; `None`: not within the recording.
+    pub(super) fn last(&self) -> Option<Timestamp> {
+        self.ended
+    }
+
     /// Its waits by time; they do not overlap.
     pub fn waits(&self) -> &[LaneWait] {
         &self.waits

@@ -106,8 +106,10 @@ fn groupings<'v>(view: &'v PathView<'_>) -> Groupings<'v, Piece, PathTally> {
             |piece| piece.spent.thread,
             |id| thread_name(tables, id, None),
         ),
-        table(
+        // How the path came to a thread says nothing about other threads.
+        table_saving(
             view,
+            |view, is_removed| view.saved_on_path(is_removed),
             ("by_via", "by the wait that led to it"),
             |piece| piece.via,
             via_row,
@@ -141,9 +143,22 @@ fn groupings<'v>(view: &'v PathView<'_>) -> Groupings<'v, Piece, PathTally> {
     ])
 }
 
-/// A table whose first rows show what they would save.
+/// A table whose first rows show what they would save, on the path and off it.
 fn table<'v, K: Hash + Ord + Copy + 'v>(
     view: &'v PathView<'_>,
+    titles: (&'static str, &'static str),
+    of: impl Fn(&Piece) -> K + Copy + 'v,
+    name: impl Fn(K) -> GroupName + 'v,
+) -> Box<dyn Grouping<Piece, PathTally> + 'v> {
+    table_saving(view, |view, is_removed| view.saved(is_removed), titles, of, name)
+}
+
+/// The time that is saved without pieces.
+type Saved = fn(&PathView<'_>, &dyn Fn(&Piece) -> bool) -> u64;
+
+fn table_saving<'v, K: Hash + Ord + Copy + 'v>(
+    view: &'v PathView<'_>,
+    saved: Saved,
     titles: (&'static str, &'static str),
     of: impl Fn(&Piece) -> K + Copy + 'v,
     name: impl Fn(K) -> GroupName + 'v,
@@ -152,7 +167,7 @@ fn table<'v, K: Hash + Ord + Copy + 'v>(
     by_parts(titles, of, move |groups: Vec<(K, PathTally)>| {
         let rows = groups.into_iter().enumerate().map(|(place, (key, mut tally))| {
             if place < saved_rows {
-                tally.saves_ns = Some(view.saved(|piece| of(piece) == key));
+                tally.saves_ns = Some(saved(view, &|piece| of(piece) == key));
             }
             GroupRow::new(name(key), tally)
         });

@@ -51,6 +51,8 @@ fn path(lanes: Vec<Lane>) -> Vec<(u64, u64, u32, Kind)> {
     shown.collect()
 }
 
+mod what_if;
+
 #[test]
 fn a_thread_that_only_runs_is_its_own_path() {
     assert_eq!(path(vec![lane(0, &[])]), [(0, 100, 0, Kind::Cpu)]);
@@ -103,8 +105,9 @@ fn a_span_that_ends_within_waits_leads_to_what_ends_the_first_of_them() {
     ];
     assert_eq!(shown, expected);
     let replay = Replay::new(&lanes, thread, span);
-    // What the first two did before they waited, thread 2 did not wait for.
-    for (lane, saves) in [(0, 0), (1, 0), (2, 30)] {
+    // What the first two did before they waited, thread 2 did not wait for; but a lock is waited for no longer by whoever
+    // comes earlier.
+    for (lane, saves) in [(0, 10), (1, 0), (2, 30)] {
         assert_eq!(replay.saved(pieces.iter().filter(|piece| piece.lane.0 == lane)), saves);
     }
     // In a circle nothing is known: neither wait ends first.
@@ -247,36 +250,6 @@ fn samples_divide_time_on_a_cpu() {
     assert_eq!(shown.collect::<Vec<_>>(), expected);
 }
 
-/// By how much the first lane's 100 ns would be shorter without the pieces of these threads.
-fn saved(lanes: &[Lane], threads: &[u32]) -> u64 {
-    let lanes = Lanes::new(lanes.to_vec());
-    let pieces = walk(&lanes, ThreadId(0), window(0, 100));
-    let replay = Replay::new(&lanes, ThreadId(0), window(0, 100));
-    replay.saved(pieces.iter().filter(|piece| threads.contains(&piece.spent.thread.0)))
-}
-
-#[test]
-fn a_second_path_limits_what_can_be_saved() {
-    // A fork-join: thread 1 takes until 60, thread 2 until 90; both are joined in this order.
-    let lanes = [
-        lane(
-            0,
-            &[
-                wait(10, 60, 60, WaitReason::Condition, by(1)),
-                wait(61, 90, 90, WaitReason::Condition, by(2)),
-            ],
-        ),
-        lane(0, &[wait(60, 99, 99, WaitReason::Sleep, EndedBy::Interrupt)]),
-        lane(0, &[wait(90, 99, 99, WaitReason::Sleep, EndedBy::Interrupt)]),
-    ];
-    assert_eq!(saved(&lanes, &[1]), 0, "thread 2 takes as long all the same");
-    assert_eq!(saved(&lanes, &[2]), 29, "thread 1 was joined before");
-    // Until 61 thread 2 is not on the path, and takes its time.
-    assert_eq!(saved(&lanes, &[1, 2]), 29);
-    assert_eq!(saved(&lanes, &[0]), 10, "only what follows the last join");
-    assert_eq!(saved(&lanes, &[7]), 0);
-}
-
 /// Four threads hand a token around: a million waits, each woken by the thread before.
 fn relay(waits: u64) -> Lanes {
     let lane_of = |thread: u64| {
@@ -361,7 +334,7 @@ proptest! {
         let lanes = Lanes::new(lanes);
         let pieces = walk(&lanes, ThreadId(0), span);
         let replay = Replay::new(&lanes, ThreadId(0), span);
-        prop_assert_eq!(replay.saved([].iter()), 0);
+        prop_assert_eq!(replay.saved(std::iter::empty::<&Piece>()), 0);
         for thread in 0..6 {
             let removed = || pieces.iter().filter(|piece| piece.spent.thread.0 == thread);
             prop_assert!(replay.saved(removed()) <= total(removed()));

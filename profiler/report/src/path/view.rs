@@ -2,11 +2,12 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::everything::{self, everything};
 use super::facts::PathFacts;
 use super::lanes::Lanes;
 use super::select::Chosen;
 use super::walk::{Kind, Piece, walk};
-use super::what_if::Replay;
+use super::what_if::{Removed, Replay};
 use crate::functions::{FunctionId, Functions};
 use crate::lookup::Lookup as _;
 use crate::waits::view::waiting;
@@ -28,6 +29,8 @@ pub struct PathView<'a> {
     /// Threads that have the name of another thread on the path.
     namesakes: FxHashSet<ThreadId>,
     replay: Replay,
+    /// What every thread did, for savings; empty if that is too much.
+    everything: Vec<everything::Part>,
 }
 
 /// What a piece is about, beyond its thread and kind.
@@ -75,6 +78,7 @@ impl<'a> PathView<'a> {
             waiting: waiting(tables, &functions),
             functions,
             replay: Replay::new(lanes, chosen.thread, chosen.window),
+            everything: everything(lanes, chosen.window).unwrap_or_default(),
         }
     }
 
@@ -113,12 +117,20 @@ impl<'a> PathView<'a> {
 
     /// The steps that [`Self::saved`] takes; not 0.
     pub(super) fn saved_steps(&self) -> usize {
-        self.pieces.len() + self.replay.steps() + 1
+        self.pieces.len() + self.everything.len() + self.replay.steps() + 1
     }
 
-    /// By how many ns the time span would be shorter without these pieces: an estimate.
-    pub fn saved(&self, is_removed: impl Fn(&Piece) -> bool) -> u64 {
+    /// By how many ns the time span would be shorter without these pieces of the path: an estimate.
+    pub fn saved_on_path(&self, is_removed: &dyn Fn(&Piece) -> bool) -> u64 {
         self.replay.saved(self.pieces.iter().filter(|piece| is_removed(piece)))
+    }
+
+    /// The same, without what all threads spent alike in parallel to the path, so two equal branches are both shorter;
+    /// and without waiting for a CPU after waits that are removed.
+    pub fn saved(&self, is_removed: &dyn Fn(&Piece) -> bool) -> u64 {
+        let on_path = self.pieces.iter().filter(|piece| is_removed(piece)).map(Removed::from);
+        let anywhere = self.everything.iter().filter(|part| is_removed(&part.piece));
+        self.replay.saved(on_path.chain(anywhere.map(Removed::from)))
     }
 }
 

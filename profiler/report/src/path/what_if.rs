@@ -1,17 +1,33 @@
 //! How long a time span would have taken without some of its path: every thread's time is replayed without those
 //! pieces.
 //!
-//! A wait that a thread ended ends when that thread reaches its wakeup in the replay, at once if it is there first; any
-//! other wait takes as long as it took. So other threads that would have been waited for next still are, as far as
-//! waits show them. It is an estimate: a thread that was ready in time left no wait, and does not hold up the replay
-//! either; and what the same code does off the path keeps its time.
+//! A wait that a thread ended ends when that thread reaches its wakeup in the replay, at once if it is there first. If
+//! they met by chance, at a lock or because a timer had woken that thread, it takes at most as long as it took: a thread
+//! that comes earlier may be the first. A thread that waited idly until a timeout could have been woken before. Any
+//! other wait takes as long as it took. So other threads that would have been
+//! waited for next still are, as far as waits show them. It is an estimate: a thread that was ready in time left no
+//! wait, and does not hold up the replay either.
 
 use base::addr::{Timestamp, ns};
-use fact::ThreadId;
+use fact::{ThreadId, WaitReason};
 
-use super::lanes::{EndedBy, Lanes};
+use super::lanes::{EndedBy, Lane, Lanes};
 use super::rules::{creators, waits_too};
 use super::walk::{Piece, Window};
+
+/// Most waits of a thread among which the one that began its work is searched.
+const MAX_LOOK_BACK: usize = 64;
+
+/// What an [`Edge`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Relation {
+    /// A thread created another one.
+    Birth,
+    /// A thread, `from` and `to`, waited idly until a timeout: any wakeup would have ended that.
+    Timeout,
+    /// A thread ended the wait of another one, which may have been idle.
+    Wakeup { idle: bool },
+}
 
 /// One thread had to wait for what another one reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,7 +35,7 @@ struct Edge {
     /// When.
     time: Timestamp,
     /// Births precede the wakeups of the same moment.
-    is_wakeup: bool,
+    relation: Relation,
     /// When it was recorded: later, if the span ends before. Of wakeups after the span, the first precedes.
     recorded: Timestamp,
     /// The thread that was waited for.
@@ -28,6 +44,8 @@ struct Edge {
     to: ThreadId,
     /// Since when.
     since: Timestamp,
+    /// Whether they met by chance, so that it would not wait longer if it came earlier.
+    by_chance: bool,
 }
 
 /// The dependencies between threads in a time span.
@@ -39,6 +57,27 @@ pub struct Replay {
     edges: Vec<Edge>,
 }
 
+/// A removed part of a thread's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Removed {
+    /// The thread.
+    pub thread: ThreadId,
+    /// Its start.
+    pub start: Timestamp,
+    /// Its end.
+    pub end: Timestamp,
+}
+
+impl From<&Piece> for Removed {
+    fn from(piece: &Piece) -> Self {
+        Self {
+            thread: piece.lane,
+            start: piece.start,
+            end: piece.end,
+        }
+    }
+}
+
 /// A thread in the replay.
 #[derive(Debug, Clone, Copy)]
 struct State {
@@ -48,6 +87,8 @@ struct State {
     replayed: u64,
     /// The next removed piece of it.
     next: usize,
+    /// How much of that it waited idly until timeouts, since another thread ended a wait of it.
+    idle: u64,
 }
 
 impl Replay {
@@ -63,11 +104,12 @@ impl Replay {
             {
                 edges.push(Edge {
                     time: lane.born,
-                    is_wakeup: false,
+                    relation: Relation::Birth,
                     recorded: lane.born,
                     from,
                     to,
                     since: lane.born,
+                    by_chance: false,
                 });
             }
             for wait in lane.waits() {
@@ -76,19 +118,34 @@ impl Replay {
                     (None, EndedBy::Thread(waker)) => Some((waker, wait.woken)),
                     _ => None,
                 };
-                let Some((from, recorded)) = end else { continue };
                 let since = wait.start.max(window.start);
+                let is_timeout = wait.reason == WaitReason::Condition && wait.ended_by == EndedBy::Interrupt;
+                if is_timeout && wait.woken > since && wait.woken <= window.end {
+                    edges.push(Edge {
+                        time: wait.woken,
+                        relation: Relation::Timeout,
+                        recorded: wait.woken,
+                        from: to,
+                        to,
+                        since,
+                        by_chance: false,
+                    });
+                }
+                let Some((from, recorded)) = end else { continue };
                 // As the path does, where the span ends within the wait.
                 let time = recorded.min(window.end);
                 let waits_too = || wait.request.is_none() && waits_too(lanes, from, wait, time);
                 if time > since && from != to && (lanes.ran(from, time) || waits_too()) {
                     edges.push(Edge {
                         time,
-                        is_wakeup: true,
+                        relation: Relation::Wakeup {
+                            idle: wait.reason.is_idle(),
+                        },
                         recorded,
                         from,
                         to,
                         since,
+                        by_chance: wait.reason == WaitReason::Lock || acts_on_its_own(lanes, from, since),
                     });
                 }
             }
@@ -107,16 +164,16 @@ impl Replay {
         self.threads + self.edges.len()
     }
 
-    /// By how many ns the span would have been shorter without these pieces of its path: an estimate.
-    pub fn saved<'p>(&self, without: impl Iterator<Item = &'p Piece>) -> u64 {
-        let mut removed: Vec<(ThreadId, Timestamp, Timestamp)> =
-            without.map(|piece| (piece.lane, piece.start, piece.end)).collect();
-        removed.sort_unstable();
+    /// By how many ns the span would have been shorter without these parts of any threads: an estimate. What several
+    /// of them cover is removed once.
+    pub fn saved(&self, without: impl Iterator<Item = impl Into<Removed>>) -> u64 {
+        let removed = merged(without.map(Into::into).collect());
         let mut states: Vec<State> = (0..self.threads)
             .map(|thread| State {
                 real: self.window.start,
                 replayed: self.window.start.0,
-                next: removed.partition_point(|(of, ..)| of.index() < thread),
+                next: removed.partition_point(|part| part.thread.index() < thread),
+                idle: 0,
             })
             .collect();
         for edge in &self.edges {
@@ -124,17 +181,8 @@ impl Replay {
             if from >= states.len() || to >= states.len() {
                 continue;
             }
-            let reached = states[from].advance(edge.from, edge.time, &removed);
-            let state = &mut states[to];
-            if edge.is_wakeup {
-                let arrived = state.advance(edge.to, edge.since, &removed);
-                // What was removed of the wait itself is behind the wakeup now.
-                state.skip(edge.to, edge.time, &removed);
-                state.replayed = arrived.max(reached);
-            } else {
-                state.skip(edge.to, edge.time, &removed);
-                state.replayed = reached;
-            }
+            let reached = states[from].advance(edge.from, edge.until(), &removed);
+            states[to].meet(edge, reached, &removed);
         }
         let end = match states.get_mut(self.thread.index()) {
             Some(state) => state.advance(self.thread, self.window.end, &removed),
@@ -144,20 +192,57 @@ impl Replay {
     }
 }
 
+impl Edge {
+    /// Up to where the thread that is waited for is replayed first.
+    fn until(&self) -> Timestamp {
+        match self.relation {
+            Relation::Timeout => self.since,
+            Relation::Birth | Relation::Wakeup { .. } => self.time,
+        }
+    }
+}
+
 impl State {
+    /// Takes an edge to this thread, at whose other end its thread was there at `reached` in the replay.
+    fn meet(&mut self, edge: &Edge, reached: u64, removed: &[Removed]) {
+        match edge.relation {
+            Relation::Birth => {
+                self.skip(edge.to, edge.time, removed);
+                self.replayed = reached;
+            }
+            Relation::Timeout => {
+                let waited = self.advance(edge.to, edge.time, removed).saturating_sub(reached);
+                self.idle = self.idle.saturating_add(waited);
+            }
+            Relation::Wakeup { idle } => {
+                let arrived = self.advance(edge.to, edge.since, removed);
+                // What was removed of the wait itself is behind the wakeup now.
+                self.skip(edge.to, edge.time, removed);
+                let ready = arrived.saturating_sub(if idle { self.idle } else { 0 });
+                self.replayed = ready.max(reached);
+                if edge.by_chance {
+                    let waited = ns(edge.time.since(edge.since));
+                    self.replayed = self.replayed.min(arrived.saturating_add(waited));
+                } else {
+                    self.idle = 0;
+                }
+            }
+        }
+    }
+
     /// Replays the thread up to `time`, without the removed pieces. Returns when it is there.
-    fn advance(&mut self, thread: ThreadId, time: Timestamp, removed: &[(ThreadId, Timestamp, Timestamp)]) -> u64 {
+    fn advance(&mut self, thread: ThreadId, time: Timestamp, removed: &[Removed]) -> u64 {
         if time <= self.real {
             return self.replayed;
         }
         let (from, mut took) = (self.real, ns(time.since(self.real)));
-        while let Some((_, start, end)) = removed
+        while let Some(part) = removed
             .get(self.next)
-            .filter(|(of, start, _)| *of == thread && *start < time)
+            .filter(|part| part.thread == thread && part.start < time)
         {
-            let gone = ns(end.min(&time).since(*start.max(&from)));
+            let gone = ns(part.end.min(time).since(part.start.max(from)));
             took = took.saturating_sub(gone);
-            if *end > time {
+            if part.end > time {
                 break;
             }
             self.next += 1;
@@ -168,11 +253,33 @@ impl State {
     }
 
     /// Passes the thread's recorded time up to `time` without replaying it.
-    fn skip(&mut self, thread: ThreadId, time: Timestamp, removed: &[(ThreadId, Timestamp, Timestamp)]) {
+    fn skip(&mut self, thread: ThreadId, time: Timestamp, removed: &[Removed]) {
         let replayed = self.replayed;
         self.advance(thread, time, removed);
         self.replayed = replayed;
     }
+}
+
+/// Whether a thread was at work at that moment because a timer or a device had woken it, rather than another thread.
+fn acts_on_its_own(lanes: &Lanes, thread: ThreadId, time: Timestamp) -> bool {
+    let waits = lanes.get(thread).map_or(&[][..], Lane::waits);
+    let before = waits.partition_point(|wait| wait.start < time);
+    let mut before = waits[..before].iter().rev().take(MAX_LOOK_BACK);
+    let idle = before.find(|wait| wait.reason.is_idle());
+    idle.is_some_and(|wait| wait.woken <= time && wait.ended_by == EndedBy::Interrupt && wait.request.is_none())
+}
+
+/// Time of threads, sorted, without overlaps.
+fn merged(mut removed: Vec<Removed>) -> Vec<Removed> {
+    removed.sort_unstable();
+    removed.dedup_by(|part, before| {
+        let continues = part.thread == before.thread && part.start <= before.end;
+        if continues {
+            before.end = before.end.max(part.end);
+        }
+        continues
+    });
+    removed
 }
 
 /// The thread that created another one: the oldest of those that may have and ran then, mostly the first of its process.
