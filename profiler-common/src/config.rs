@@ -110,6 +110,11 @@ config! {
         task_in_iowait_mask: u32 = 0;
         task_pagefault_disabled: u32 = MISSING, at "task_struct.pagefault_disabled";
         mm_pgd: u32 = MISSING, at "mm_struct.pgd";
+        /// 1: pages that system calls map ahead are recorded, where no fault shows them.
+        populated: u32 = 0;
+        /// Flags of all new mappings: `mlockall` sets one.
+        mm_def_flags: u32 = MISSING, optionally at "mm_struct.def_flags";
+        unmapped_length: u32 = MISSING, optionally at "vm_unmapped_area_info.length";
         /// Levels of page tables (`CONFIG_PGTABLE_LEVELS`, and `la57`); 0: page tables are not read.
         table_levels: u32 = 0;
         /// x86-64: bits of a physical address; an entry of a page table may have others above them. arm64: bits of a virtual one.
@@ -142,6 +147,7 @@ config! {
         inode_ino: u32 = MISSING, at "inode.i_ino";
         inode_generation: u32 = MISSING, at "inode.i_generation";
         inode_sb: u32 = MISSING, at "inode.i_sb";
+        inode_size: u32 = MISSING, optionally at "inode.i_size";
         sb_dev: u32 = MISSING, at "super_block.s_dev";
         sb_magic: u32 = MISSING, at "super_block.s_magic";
         mapping_host: u32 = MISSING, at "address_space.host";
@@ -285,4 +291,4 @@ impl CallSet {
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 1000);
+const _: () = assert!(size_of::<Config>() == 1016);

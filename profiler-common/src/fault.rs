@@ -255,6 +255,30 @@ pub struct ReadRun {
     pub generation: u32,
 }
 
+/// Pages that a system call mapped without a fault of the thread (`MAP_POPULATE`, `mlock`, `MADV_POPULATE_*`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
+pub struct PagesPopulated {
+    /// Kind [`crate::RecordKind::PagesPopulated`]
+    pub header: RecordHeader,
+    /// Address of the first page.
+    pub start: u64,
+    /// The address after the last page: every page up to there is in the processor's page table.
+    pub end: u64,
+}
+
+/// Where the kernel placed a mapping that it populates, as stored by the eBPF programs.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
+pub struct Placed {
+    /// First address of the free memory that it found.
+    pub start: u64,
+    /// Bytes that it looked for: more than the mapping has where it aligns that to huge pages.
+    pub len: u64,
+}
+
 /// A fault in progress, as stored by the eBPF programs.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -324,6 +348,8 @@ pub struct ThreadFaults {
     pub sampling: Sampling,
     /// Pages that were read and not sent yet.
     pub run: ReadRun,
+    /// The latest mapping that is to be populated.
+    pub placed: Placed,
     /// Stack of the thread at the fault that is being sent.
     pub stacks: Stacks,
     /// Remaining bytes of its stack to copy.
@@ -354,4 +380,5 @@ pub const LONG_FAULT: u64 = 20_000;
 const _: () = assert!(size_of::<FaultBody>() == 8 + 8 + 40 + 40 + 64 + 32);
 const _: () = assert!(size_of::<FaultHead>() == 24 + 192 + 16 + 64);
 const _: () = assert!(size_of::<PagesRead>() == 24 + 40);
-const _: () = assert!(size_of::<ThreadFaults>() == 256 * 2 + 40 + 16 + 24 + 40 + 64 + 8);
+const _: () = assert!(size_of::<PagesPopulated>() == 24 + 16);
+const _: () = assert!(size_of::<ThreadFaults>() == 256 * 2 + 40 + 16 + 24 + 40 + 16 + 64 + 8);

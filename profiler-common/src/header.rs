@@ -29,6 +29,8 @@ pub enum RecordKind {
     Bio = 10,
     /// [`crate::block::Request`]
     Request = 11,
+    /// [`crate::fault::PagesPopulated`]
+    PagesPopulated = 12,
     /// [`crate::task::TaskNew`]
     TaskNew = 16,
     /// [`crate::task::TaskExec`]

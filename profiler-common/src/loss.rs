@@ -57,6 +57,8 @@ numbered! {
         SelectionFull = 23 => "table of cgroups to record full",
         /// There were too many cgroups, or their paths were too long: those of some processes are not in the log.
         CgroupLeftOut = 24 => "cgroups of processes left out",
+        /// A system call mapped more pages at once than are looked at.
+        PopulatedCut = 25 => "large ranges mapped by system calls (cut)",
     }
 }
 

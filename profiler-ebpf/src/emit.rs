@@ -3,7 +3,7 @@
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use aya_ebpf::maps::RingBuf;
 use profiler_common::block::{Bio, Request, RequestBody};
-use profiler_common::fault::{FaultHead, PagesRead};
+use profiler_common::fault::{FaultHead, PagesPopulated, PagesRead};
 use profiler_common::sample::SampleHead;
 use profiler_common::stack::{STACK_CLASSES, Stacked, Stacks as Record};
 use profiler_common::switch::{CallPath, StackAheadHead, Wait, WaitBody};
@@ -103,6 +103,14 @@ fn with_copy<H: Stacks, const N: usize>(kind: RecordKind, at: At, captured: &Cap
 #[inline(always)]
 pub fn pages_read(at: At, fill: impl FnOnce(*mut PagesRead)) {
     if !bulk(RecordKind::PagesRead, at, fill) {
+        lose(Loss::PagesRingFull);
+    }
+}
+
+/// Sends pages that a system call mapped.
+#[inline(always)]
+pub fn pages_populated(at: At, fill: impl FnOnce(*mut PagesPopulated)) {
+    if !bulk(RecordKind::PagesPopulated, at, fill) {
         lose(Loss::PagesRingFull);
     }
 }

@@ -9,6 +9,7 @@
 //! | mapped | what is mapped around a fault at its end |
 //! | sampled | faults that are counted, and represented by one that is sent |
 //! | pages | what was read meanwhile, and waits for memory |
+//! | populated | what system calls map ahead, without a fault (tiers 2 and 3) |
 //! | signal | signals, which may end a fault |
 //!
 //! A thread's fault under way is in its [`ThreadState`]; one that begins inside another sets the outer one aside.
@@ -19,6 +20,7 @@ mod handled;
 mod known;
 mod mapped;
 mod pages;
+mod populated;
 mod sampled;
 mod signal;
 

@@ -239,6 +239,13 @@ impl Task {
         unsafe { arch::arguments(self.pt_regs(), call, to) }
     }
 
+    /// The fourth to sixth argument of the system call, of a 64-bit program.
+    #[inline(always)]
+    pub fn later_arguments(self) -> [u64; 3] {
+        // SAFETY: as above.
+        unsafe { arch::later_arguments(self.pt_regs()) }
+    }
+
     /// It is switched out although it could continue to run.
     #[inline(always)]
     pub fn is_runnable(self) -> bool {

@@ -181,6 +181,7 @@ impl Again<'_> {
                 self.time(&mut pages.since);
                 self.file(&mut pages.file);
             }
+            Event::PagesPopulated(pages) => self.at(&mut pages.at),
             Event::Wait(wait) => {
                 self.at(&mut wait.at);
                 self.time(&mut wait.out);

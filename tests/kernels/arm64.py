@@ -156,7 +156,7 @@ def mapped():
     wrong = []
     for file in said:
         (row,) = [row for row in pages if f"/mapped-0-{file['kind']}-{file['pattern']}-" in row["file"]]
-        found = row["faulted_bytes"] + row["around_bytes"]
+        found = row["faulted_bytes"] + row["around_bytes"] + row["populated_bytes"]
         print(file, row)
         if found != file["mapped"] * PAGE:
             wrong.append((file, found // PAGE))

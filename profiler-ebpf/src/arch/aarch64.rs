@@ -54,6 +54,12 @@ const CALLS: u32 = 512;
 const SYS_EXECVE: u32 = 221;
 const SYS_EXECVEAT: u32 = 281;
 
+/// Calls that may populate memory, as above.
+pub const SYS_MMAP: u32 = 222;
+pub const SYS_MADVISE: u32 = 233;
+pub const SYS_MLOCK: u32 = 228;
+pub const SYS_MLOCK2: u32 = 284;
+
 /// Reads a register.
 macro_rules! register {
     ($regs:expr, $($name:tt)+) => {
@@ -122,6 +128,22 @@ pub unsafe fn arguments(regs: *const TaskRegs, call: u32, to: *mut [u64; 3]) {
         to.write(first_argument(regs, call));
         to.add(1).write(register!(regs, user.regs[1]));
         to.add(2).write(register!(regs, user.regs[2]));
+    }
+}
+
+/// The fourth to sixth argument of the system call.
+///
+/// # Safety
+/// As [`call`].
+#[inline(always)]
+pub unsafe fn later_arguments(regs: *const TaskRegs) -> [u64; 3] {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        [
+            register!(regs, user.regs[3]),
+            register!(regs, user.regs[4]),
+            register!(regs, user.regs[5]),
+        ]
     }
 }
 

@@ -46,6 +46,12 @@ const SYS_EXECVEAT: u32 = 322;
 const I386_EXECVE: u32 = 11 | CALL_I386;
 const I386_EXECVEAT: u32 = 358 | CALL_I386;
 
+/// Calls of 64-bit programs that may populate memory (syscall_64.tbl).
+pub const SYS_MMAP: u32 = 9;
+pub const SYS_MADVISE: u32 = 28;
+pub const SYS_MLOCK: u32 = 149;
+pub const SYS_MLOCK2: u32 = 325;
+
 /// Reads a register.
 macro_rules! register {
     ($regs:expr, $name:ident) => {
@@ -132,6 +138,16 @@ pub unsafe fn arguments(regs: *const TaskRegs, call: u32, to: *mut [u64; 3]) {
         }
         to.add(2).write(register!(regs, rdx));
     }
+}
+
+/// The fourth to sixth argument of the system call, of a 64-bit program.
+///
+/// # Safety
+/// As [`regs_of`].
+#[inline(always)]
+pub unsafe fn later_arguments(regs: *const TaskRegs) -> [u64; 3] {
+    // SAFETY: by this function's own condition.
+    unsafe { [register!(regs, r10), register!(regs, r8), register!(regs, r9)] }
 }
 
 /// Whether the system call executes another program.

@@ -26,14 +26,14 @@ static DIRECT_MAP: Array<u64> = Array::with_max_entries(1, 0);
 /// Value of [`DIRECT_MAP`]: not looked for yet.
 const DIRECT_MAP_UNKNOWN: u64 = 0;
 /// Value of [`DIRECT_MAP`]: it was not found.
-const DIRECT_MAP_HIDDEN: u64 = 1;
+pub(super) const DIRECT_MAP_HIDDEN: u64 = 1;
 /// Places in a GiB where the direct map may begin.
 const PLACES: u32 = ((1 << 30) / STEP) as u32;
 
 /// Number of chunks in a block.
 const CHUNKS: usize = BLOCK_PAGES / CHUNK as usize;
 /// Number of a block's last page.
-const LAST_PAGE: u64 = BLOCK_PAGES as u64 - 1;
+pub(super) const LAST_PAGE: u64 = BLOCK_PAGES as u64 - 1;
 /// `VM_SHARED` of include/linux/mm.h.
 const VM_SHARED: u64 = 8;
 
@@ -168,7 +168,7 @@ fn bounds(address: u64, range: [u64; 2]) -> [u16; 2] {
 
 /// Where the kernel has all memory mapped: a random place that no program can read.
 #[inline(always)]
-fn direct_map(top: u64) -> u64 {
+pub(super) fn direct_map(top: u64) -> u64 {
     let known = DIRECT_MAP.get(0).map_or(DIRECT_MAP_HIDDEN, volatile);
     if known != DIRECT_MAP_UNKNOWN {
         return known;

@@ -14,6 +14,9 @@ use crate::read::{load, probe};
 /// Bit of `vm_refcnt` that a writer sets: the rest counts the address space, if it contains the mapping, and readers (`VMA_LOCK_OFFSET`).
 const REFCNT_WRITER: u32 = 1 << 30;
 
+/// `VM_LOCKED` of include/linux/mm.h.
+const VM_LOCKED: u64 = 0x2000;
+
 /// `struct mm_struct *`
 #[derive(Clone, Copy)]
 pub struct Mm(pub(super) *const c_void);
@@ -54,6 +57,18 @@ impl Mm {
     #[inline(always)]
     pub fn address(self) -> u64 {
         self.0 as u64
+    }
+
+    /// Whether the pointer is to this address space.
+    #[inline(always)]
+    pub fn is(self, mm: *const c_void) -> bool {
+        self.0 == mm
+    }
+
+    /// Whether new mappings are locked in memory (`mlockall` with `MCL_FUTURE`).
+    #[inline(always)]
+    pub fn locks_new_mappings(self) -> bool {
+        load::<u64>(self.0, config!(mm_def_flags)).is_some_and(|flags| flags & VM_LOCKED != 0)
     }
 
     /// Address of its `mmap_lock`.

@@ -47,6 +47,12 @@ impl Task {
 }
 
 impl Inode {
+    /// Bytes of the file.
+    #[inline(always)]
+    pub fn size(self) -> Option<u64> {
+        probe(self.0, config!(inode_size))
+    }
+
     #[inline(always)]
     pub fn at(address: u64) -> Option<Self> {
         (address != 0).then_some(Self(address))

@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 
 pub use block::{Bio, Device, DeviceName, Request};
 pub use cost::{Cost, ProcessCost, ProgramCost, ProgramCosts, RingCost, Thinning, ThinningStep};
-pub use fault::{Attempts, Fault, FaultFile, FaultVma, MAX_ORDER, OtherFaults, PagesRead};
+pub use fault::{Attempts, Fault, FaultFile, FaultVma, MAX_ORDER, OtherFaults, PagesPopulated, PagesRead};
 pub use mapping::{MAP_SHARED, Mapping, PROT_EXEC};
 pub use owners::Owners;
 pub use switch::{Call, CallPath, FileName, KernelLock, LockId, OpenFile, StackAhead, Wait, Waker};
@@ -146,6 +146,8 @@ pub enum Event<'a> {
     Fault(Fault<'a>),
     /// Pages that were read into the page cache.
     PagesRead(PagesRead),
+    /// Pages that a system call mapped.
+    PagesPopulated(PagesPopulated),
     /// A thread was off-CPU.
     Wait(Wait),
     /// The stack of a record that follows later.

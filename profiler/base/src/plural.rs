@@ -80,6 +80,7 @@ fn phrase(loss: Loss) -> (&'static str, &'static str) {
         Loss::AroundMissed => ("mapped range", "missed"),
         Loss::SelectionFull => ("selection entry", "lost (table full)"),
         Loss::CgroupLeftOut => ("process", "without its cgroup (limit)"),
+        Loss::PopulatedCut => ("range mapped by a system call", "cut (limit)"),
     }
 }
 

@@ -247,20 +247,34 @@ pub struct PageRange {
     pub count: u32,
 }
 
-/// Pages that a recorded thread brought into the page cache.
+named! {
+    /// How a thread brought pages of a file into memory.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum PagesBy {
+        /// A system call read them into the page cache.
+        Call => "a system call",
+        /// A page fault read them into the page cache.
+        Fault => "a page fault",
+        /// A system call mapped them ahead of any access, wherever they were: `mmap`, `mlock`, `madvise`.
+        Populate => "a system call that maps ahead",
+    }
+}
+
+/// Pages that a recorded thread brought into the page cache, or mapped by a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PagesReadFact {
-    /// When the first page arrived.
+    /// When the first page arrived, or all were seen to be mapped.
     pub time: Timestamp,
-    /// The reading thread.
+    /// The thread.
     pub thread: ThreadId,
     /// The file.
     pub file: MappedFileId,
     /// The pages.
     pub pages: PageRange,
-    /// Whether it was within a page fault, not a system call.
-    pub in_fault: bool,
-    /// Binary logarithm of the pages of each folio that it filled; `None` if not recorded.
+    /// How.
+    pub by: PagesBy,
+    /// Binary logarithm of the pages of each folio that it filled; `None` if not recorded, or nothing was read.
     pub order: Option<u8>,
 }
 

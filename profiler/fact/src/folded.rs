@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ThreadId;
-use super::fault::{FaultClass, MappedFileId};
+use super::fault::{FaultClass, MappedFileId, PagesBy};
 
 /// Faults of one thread that exceeded the profile's budget: the shortest minor ones are folded first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,8 +27,8 @@ pub struct FoldedFaults {
 pub struct FoldedReads {
     /// The file.
     pub file: MappedFileId,
-    /// Whether they were within page faults; otherwise in system calls.
-    pub in_fault: bool,
+    /// How.
+    pub by: PagesBy,
     /// Number of [`PagesReadFact`](super::PagesReadFact)s.
     pub runs: u64,
     /// Number of their pages.

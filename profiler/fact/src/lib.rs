@@ -67,7 +67,7 @@ use serde::{Deserialize, Serialize};
 pub use about::About;
 pub use cause::{Cause, Effect, EffectKind, HolderRef, Reason, RequestRef};
 pub use display::{nameless, place_of_nameless, short_path};
-pub use fault::{FaultFact, MappedFile, MappedFileId, PagesReadFact};
+pub use fault::{FaultFact, MappedFile, MappedFileId, PagesBy, PagesReadFact};
 pub use folded::{FoldedFaults, FoldedReads, MergedThreads};
 pub use gecko::{GeckoMark, GeckoTables};
 pub use lock::{KernelLock, LockHolder, LockKind};

@@ -25,7 +25,7 @@ use fact::Tables;
 use fact::reduce::budget::Collected;
 
 /// Version of the section.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Largest integer that JavaScript represents exactly, with all smaller ones.
 const JS_MAX: u64 = (1 << 53) - 1;
 /// The only key of the object that represents a large integer.

@@ -97,6 +97,12 @@ impl EventFilter {
         })
     }
 
+    /// Whether the filter includes every event.
+    pub(crate) fn is_empty(&self) -> bool {
+        let names = [&self.threads, &self.functions, &self.stacks];
+        names.iter().all(|wanted| wanted.is_none()) && self.span == Span::default()
+    }
+
     /// Whether the filter includes an event that began at this time.
     pub(crate) fn has_time(&self, tables: &Tables, start: Timestamp) -> bool {
         self.span.has(start.since(tables.recording.start))

@@ -12,8 +12,8 @@ use profiler::fact::request::{BioSource, Operation, RequestCoverage, RequestKind
 use profiler::fact::wait::{Coverage, WaitCall};
 use profiler::fact::{
     BioFact, BlockDevice, DeviceId, FactSink, FactSource, FaultFact, Frame, FrameId, FrameName, Location, MappedFile,
-    MappedFileId, ModuleId, ModuleKind, PagesReadFact, Recording, RequestFact, SampleFact, StackId, StackNode, Tables,
-    ThreadId, WaitFact, WaitReason,
+    MappedFileId, ModuleId, ModuleKind, PagesBy, PagesReadFact, Recording, RequestFact, SampleFact, StackId, StackNode,
+    Tables, ThreadId, WaitFact, WaitReason,
 };
 use profiler::report::metrics::{Facts, Metrics};
 
@@ -303,7 +303,7 @@ pub fn recording() -> Made {
             thread: ThreadId(0),
             file: MappedFileId(0),
             pages: PageRange { first: 0, count: 4 },
-            in_fault: true,
+            by: PagesBy::Fault,
             order: Some(0),
         }],
         faults: vec![

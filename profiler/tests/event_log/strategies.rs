@@ -8,8 +8,8 @@ use profiler::event::owners::{CgroupProcesses, Container, Owners, Pod};
 use profiler::event::usage::{CgroupUsage, MemoryEvents, Pressure, Usage, UsageHierarchy, UsageSample};
 use profiler::event::{
     At, Attachment, AttachmentKind, Attempts, Cost, End, Event, Fault, FaultFile, FaultVma, FileId, KernelStack,
-    Mapping, Module, OtherFaults, PagesRead, ProgramCost, ProgramCosts, Sample, Segment, Stacks, TaskExec, TaskExit,
-    TaskNew, UserStack,
+    Mapping, Module, OtherFaults, PagesPopulated, PagesRead, ProgramCost, ProgramCosts, Sample, Segment, Stacks,
+    TaskExec, TaskExit, TaskNew, UserStack,
 };
 use profiler_common::fault::{FaultCounts, Waits};
 use profiler_common::stack::{FLAG_CHECK, FLAG_USER_REGS, FLAG_WALK_COMPLETE, UserRegs};
@@ -152,6 +152,16 @@ fn pages_read() -> impl Strategy<Value = Event<'static>> {
     })
 }
 
+fn pages_populated() -> impl Strategy<Value = Event<'static>> {
+    (at(), any::<(u64, u64)>()).prop_map(|(at, (start, len))| {
+        Event::PagesPopulated(PagesPopulated {
+            at,
+            start: Avma(start),
+            len,
+        })
+    })
+}
+
 fn stack() -> impl Strategy<Value = Event<'static>> {
     let frames = prop::collection::vec(any::<u64>(), 0..128);
     (any::<u64>(), any::<Option<u8>>(), frames).prop_map(|(key, end, frames)| {
@@ -261,7 +271,7 @@ fn other() -> impl Strategy<Value = Event<'static>> {
 /// Events of the main stream.
 pub fn stream() -> impl Strategy<Value = Vec<Event<'static>>> {
     prop::collection::vec(
-        prop_oneof![4 => sample(), 4 => fault(), 1 => pages_read(), 4 => waits(), 3 => block(), 2 => stack(), 4 => task(),
+        prop_oneof![4 => sample(), 4 => fault(), 1 => pages_read(), 1 => pages_populated(), 4 => waits(), 3 => block(), 2 => stack(), 4 => task(),
             1 => other()],
         0..40,
     )

@@ -354,7 +354,7 @@ fn pages_are_listed_by_file() {
         thread: ThreadId(0),
         file: fact::MappedFileId(0),
         pages: range(16, 32),
-        in_fault: true,
+        by: fact::PagesBy::Fault,
         order: Some(0),
     }];
     // Reads 16 to 47, repeats, and maps 16 to 31 around page 20: 32 to 47 were read but not used.

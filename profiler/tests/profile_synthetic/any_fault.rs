@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use profiler::addr::{Avma, FileOffset, Timestamp};
 use profiler::fact::fault::{Access, Failure, FaultClass, FaultWaits, FilePlace, Mapped, OtherFaults, PageRange};
-use profiler::fact::{FaultFact, MappedFileId, PagesReadFact, StackId, ThreadId};
+use profiler::fact::{FaultFact, MappedFileId, PagesBy, PagesReadFact, StackId, ThreadId};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -103,13 +103,13 @@ pub fn faults() -> impl Strategy<Value = Vec<FaultFact>> {
 }
 
 pub fn reads() -> impl Strategy<Value = Vec<PagesReadFact>> {
-    let read = (0u32..5, 0..1u64 << 45, 0u32..3, pages(), any::<bool>());
-    let read = read.prop_map(|(thread, time, file, pages, in_fault)| PagesReadFact {
+    let read = (0u32..5, 0..1u64 << 45, 0u32..3, pages(), 0..PagesBy::ALL.len());
+    let read = read.prop_map(|(thread, time, file, pages, by)| PagesReadFact {
         time: Timestamp(START + time),
         thread: ThreadId(thread),
         file: MappedFileId(file),
         pages,
-        in_fault,
+        by: PagesBy::ALL[by],
         order: pages.count.is_multiple_of(3).then_some((pages.first % 10) as u8),
     });
     prop::collection::vec(read, 0..20)

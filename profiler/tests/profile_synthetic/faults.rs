@@ -7,7 +7,7 @@ use profiler::event::FileId;
 use profiler::fact::fault::{
     Access, Failure, FaultClass, FaultWaits, FilePlace, FileSection, FileSymbol, OtherFaults, PageRange,
 };
-use profiler::fact::{FaultAccount, FaultFact, MappedFile, MappedFileId, PagesReadFact, StackId, ThreadId};
+use profiler::fact::{FaultAccount, FaultFact, MappedFile, MappedFileId, PagesBy, PagesReadFact, StackId, ThreadId};
 
 use super::{MS, Synthetic, at};
 
@@ -53,7 +53,7 @@ pub fn read(ms: u64, thread: u32, file: u32, pages: u32) -> PagesReadFact {
         thread: ThreadId(thread),
         file: MappedFileId(file),
         pages: PageRange { first: 2, count: pages },
-        in_fault: file == 0,
+        by: if file == 0 { PagesBy::Fault } else { PagesBy::Call },
         order: Some(0),
     }
 }

@@ -6,8 +6,10 @@ use std::time::Duration;
 use profiler::addr::{Avma, FileOffset, Timestamp};
 use profiler::block_pages::BlockPages;
 use profiler::event::read::LogReader;
-use profiler::event::{Attempts, Event, Fault, FaultFile, FaultVma, FileId, Mapping, PagesRead, TaskExit};
-use profiler::fact::fault::{Access, FaultClass, FaultFact, MappedFileId, PagesReadFact};
+use profiler::event::{
+    Attempts, Event, Fault, FaultFile, FaultVma, FileId, Mapping, PagesPopulated, PagesRead, TaskExit,
+};
+use profiler::fact::fault::{Access, FaultClass, FaultFact, MappedFileId, PagesBy, PagesReadFact};
 use profiler::fact::replay::log::LogSource;
 use profiler::fact::{FactSink, FactSource, Mark, SampleFact, Tables};
 use profiler::unwind::NoBinaries;
@@ -232,6 +234,33 @@ fn kernel_data_outranks_the_timeline() {
 }
 
 #[test]
+fn what_a_call_maps_is_found_on_the_time_line() {
+    let (one, other) = (id(0, 6), id(0, 7));
+    let populated = |time, start, len| {
+        Event::PagesPopulated(PagesPopulated {
+            at: at(time, 7, 7),
+            start: Avma(start),
+            len,
+        })
+    };
+    let events = [
+        map(110, 0x10000, 0x3000, one, "/one", 1),
+        map(111, 0x14000, 0, FileId::default(), "//anon", 3),
+        map(112, 0x18000, 0, other, "/other", 1),
+        populated(150, 0x12000, 0x7000),
+        populated(160, 0x70000, 0x1000),
+        populated(170, u64::MAX - 10, u64::MAX),
+    ];
+    let (tables, facts) = facts(&events);
+    let found = facts.reads.iter().map(|read| {
+        assert_eq!((read.by, read.order), (PagesBy::Populate, None));
+        let path = &*tables.files[read.file.index()].path;
+        (path, read.pages.first, read.pages.count)
+    });
+    assert_eq!(found.collect::<Vec<_>>(), [("/one", 5, 2), ("/other", 0, 1)]);
+}
+
+#[test]
 fn a_threads_account_balances() {
     let exit = |minor, before| {
         Event::TaskExit(TaskExit {
@@ -260,7 +289,7 @@ proptest! {
 
     #[test]
     fn hostile_events_never_panic(
-        steps in prop::collection::vec((0..4u8, any::<u64>(), 0..5u64, any::<u64>(), any::<u32>(), any::<u32>()), 0..20),
+        steps in prop::collection::vec((0..5u8, any::<u64>(), 0..5u64, any::<u64>(), any::<u32>(), any::<u32>()), 0..20),
     ) {
         let mut events = Vec::new();
         for (kind, address, inode, offset, flags, bits) in steps {
@@ -273,6 +302,7 @@ proptest! {
                 }),
                 1 => Event::PagesRead(PagesRead { at, since: Timestamp(address), file, first: offset, count: bits, in_fault: flags & 1 == 0, order: Some(0),
 }),
+                4 => Event::PagesPopulated(PagesPopulated { at, start: Avma(address), len: offset }),
                 _ => Event::Fault(Fault {
                     at, address: Avma(address), flags, mapped: (bits & 2 == 0).then(|| BlockPages::from_word(offset)),
                     ..fault(500, address, bits, offset, (kind == 2).then_some((file, offset)))

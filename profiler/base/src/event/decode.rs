@@ -14,7 +14,7 @@ use super::format::{MAX_FRAMES, MAX_STACK, MAX_TEXT};
 use super::stack_copy::Picture;
 use super::{
     At, Attempts, End, Event, Fault, FaultFile, FaultVma, FileId, KernelStack, MAX_ORDER, Mapping, OtherFaults,
-    PagesRead, Sample, Stacks, TaskExec, TaskExit, TaskNew, UserStack,
+    PagesPopulated, PagesRead, Sample, Stacks, TaskExec, TaskExit, TaskNew, UserStack,
 };
 use crate::addr::{Avma, FileOffset, KernelOffset, Timestamp};
 use crate::block_pages::{BLOCK, BlockPages, MAX_RUNS};
@@ -80,6 +80,11 @@ impl Decoder {
             Tag::Sample => Event::Sample(self.sample(at, bytes)?),
             Tag::Fault => Event::Fault(self.fault(at, bytes)?),
             Tag::PagesRead => Event::PagesRead(pages_read(at, bytes)?),
+            Tag::PagesPopulated => Event::PagesPopulated(PagesPopulated {
+                at,
+                start: Avma(bytes.get()?),
+                len: bytes.get()?,
+            }),
             Tag::Wait => Event::Wait(self.wait(at, bytes)?),
             Tag::StackAhead => Event::StackAhead(self.stack_ahead(at, bytes)?),
             Tag::CallPath => Event::CallPath(switch::call_path(at, bytes)?),

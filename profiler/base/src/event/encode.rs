@@ -65,6 +65,8 @@ numbered! {
         DeviceName = 22,
         /// [`Event::FileName`] that events refer to by its number
         NumberedFileName = 23,
+        /// [`Event::PagesPopulated`]
+        PagesPopulated = 24,
     }
 }
 
@@ -125,6 +127,11 @@ impl Encoder {
             Event::Sample(sample) => return self.sample(out, sample),
             Event::Fault(fault) => return self.fault(out, fault),
             Event::PagesRead(pages) => self.pages_read(out, pages),
+            Event::PagesPopulated(pages) => {
+                self.at(out, Tag::PagesPopulated, &pages.at);
+                put(out, pages.start.0);
+                put(out, pages.len);
+            }
             Event::Wait(wait) => return self.wait(out, wait),
             Event::StackAhead(stack) => return self.stack_ahead(out, stack),
             Event::CallPath(path) => self.call_path(out, path),

@@ -102,6 +102,17 @@ pub struct PagesRead {
     pub order: Option<u8>,
 }
 
+/// Pages that a system call mapped, at consecutive addresses; each of them was in the processor's page table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PagesPopulated {
+    /// The thread, and when the page table was read.
+    pub at: At,
+    /// Address of the first page.
+    pub start: Avma,
+    /// Number of bytes.
+    pub len: u64,
+}
+
 /// Largest folio of a read, as the binary logarithm of its pages: the kernel's limit is lower
 /// (`MAX_PAGECACHE_ORDER`).
 pub const MAX_ORDER: u8 = 15;

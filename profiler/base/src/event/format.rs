@@ -5,10 +5,11 @@ use profiler_common::numbered;
 /// First bytes of every log.
 pub const FILE_MAGIC: [u8; 8] = *b"ngmi-log";
 /// Incremented with every change that an older reader would misread.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 /// The oldest supported version: it has no name numbers. Before version 6, reads have no folio
 /// order; before version 7, faults do not show which pages they mapped; before version 8, each represents
-/// only itself; before version 9, waits have neither locks of the kernel nor priorities.
+/// only itself; before version 9, waits have neither locks of the kernel nor priorities; before version 10, pages that system
+/// calls map are not recorded.
 pub const OLDEST_VERSION: u32 = 4;
 /// Bytes of the file header: magic, version, four zero bytes.
 pub const FILE_HEADER_LEN: usize = 16;

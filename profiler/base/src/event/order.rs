@@ -173,6 +173,7 @@ fn at_of<'e>(event: &'e Event<'_>) -> Option<&'e At> {
         Event::Sample(sample) => Some(&sample.at),
         Event::Fault(fault) => Some(&fault.at),
         Event::PagesRead(pages) => Some(&pages.at),
+        Event::PagesPopulated(pages) => Some(&pages.at),
         Event::Wait(wait) => Some(&wait.at),
         Event::StackAhead(stack) => Some(&stack.at),
         Event::CallPath(path) => Some(&path.at),
@@ -197,13 +198,8 @@ fn rank(event: &Event<'_>) -> u8 {
         Event::TaskExec(_) => 2,
         Event::Mapping(_) => 3,
         Event::StackAhead(_) | Event::CallPath(_) => 4,
-        Event::Sample(_)
-        | Event::Fault(_)
-        | Event::PagesRead(_)
-        | Event::Wait(_)
-        | Event::Bio(_)
-        | Event::Request(_) => 5,
         Event::TaskExit(_) | Event::TaskAlive { .. } => 6,
+        event if at_of(event).is_some() => 5,
         _ => 7,
     }
 }

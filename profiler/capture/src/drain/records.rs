@@ -23,8 +23,8 @@ pub use switch::{Unseen, file_name, wait_of};
 use base::addr::{Avma, FileOffset, KernelOffset, Timestamp};
 use base::block_pages::BlockPages;
 use base::event::{
-    At, Attempts, Event, Fault, FaultFile, FaultVma, KernelStack, MAX_ORDER, OtherFaults, PagesRead, Sample, TaskExec,
-    TaskExit, TaskNew, UserStack,
+    At, Attempts, Event, Fault, FaultFile, FaultVma, KernelStack, MAX_ORDER, OtherFaults, PagesPopulated, PagesRead,
+    Sample, TaskExec, TaskExit, TaskNew, UserStack,
 };
 
 /// The address space that a fork or an exec created.
@@ -120,6 +120,9 @@ pub fn bulk_event<'a>(
     }
     if kind == Kind::PagesRead as u16 {
         return pages_read(record).map(Event::PagesRead);
+    }
+    if kind == Kind::PagesPopulated as u16 {
+        return pages_populated(record).map(Event::PagesPopulated);
     }
     if kind == Kind::Wait as u16 {
         return switch::wait(record, kernel).map(Event::Wait);
@@ -254,6 +257,15 @@ fn mapped_pages(body: &FaultBody) -> BlockPages {
 fn pages_read(record: &[u8]) -> Option<PagesRead> {
     let record = read::<fault::PagesRead>(record)?;
     Some(read_run(at(&record.header), &record.run))
+}
+
+fn pages_populated(record: &[u8]) -> Option<PagesPopulated> {
+    let record = read::<fault::PagesPopulated>(record)?;
+    Some(PagesPopulated {
+        at: at(&record.header),
+        start: Avma(record.start),
+        len: record.end.saturating_sub(record.start),
+    })
 }
 
 /// Converts a run of adjacent pages that were read; `at` is the time of the report.

@@ -196,7 +196,7 @@ fn wasted(tables: &Tables, pages: &Pages) -> Vec<Wasted> {
     let mut sums: FxHashMap<(MappedFileId, Option<StackId>), (u64, u64)> = FxHashMap::default();
     for (id, pages) in pages.files() {
         let Some(file) = names.get(&id) else { continue };
-        // Calls may have used what faults read: reads of cached pages, `MAP_POPULATE` and mlock leave no trace.
+        // Calls may have used what faults read: reads of cached pages leave no trace.
         let wasted = pages.wasted().map_or(0, |wasted| wasted.len());
         if pages.read_later_by_calls >= wasted {
             continue;

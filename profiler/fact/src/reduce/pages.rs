@@ -12,7 +12,7 @@ pub use file::{FaultRead, FilePages};
 pub use set::PageSet;
 pub use spot::{Spot, innermost};
 
-use crate::fault::{FaultFact, MappedFileId, PageRange, PagesReadFact};
+use crate::fault::{FaultFact, MappedFileId, PageRange, PagesBy, PagesReadFact};
 use crate::prune::{Visit, visit_keys, visit_stack};
 use crate::{FrameId, Tables, ThreadId};
 use base::addr::{FileOffset, PAGE, Timestamp};
@@ -60,15 +60,17 @@ impl Pages {
         let Some(id) = tables.files.get(read.file.index()).map(|file| file.id) else {
             return;
         };
-        self.change(id, |file| {
-            if !read.in_fault {
+        self.change(id, |file| match read.by {
+            PagesBy::Call => {
                 file.read_by_calls.insert_range(read.pages);
                 let is_later = file.first_fault.is_some_and(|first| first < read.time);
                 let later = if is_later { u64::from(read.pages.count) } else { 0 };
                 file.read_later_by_calls = file.read_later_by_calls.saturating_add(later);
             }
+            PagesBy::Populate => file.populate(read.pages),
+            PagesBy::Fault => {}
         });
-        if !read.in_fault {
+        if read.by != PagesBy::Fault {
             return;
         }
         let pending = self.pending.entry(read.thread).or_default();

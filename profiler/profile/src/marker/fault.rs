@@ -12,7 +12,7 @@ use self::names::FaultNames;
 use crate::units::{duration_of, milliseconds};
 use base::addr::{Avma, FileOffset, PAGE, Timestamp, ns};
 use fact::fault::{FaultWaits, FilePlace, Mapped, OtherFaults, PageRange};
-use fact::{FaultFact, MappedFileId, PagesReadFact, StackId, ThreadId};
+use fact::{FaultFact, MappedFileId, PagesBy, PagesReadFact, StackId, ThreadId};
 
 /// Payload type of a fault that found its page in memory.
 pub const FAULT: &str = "PageFault";
@@ -232,7 +232,7 @@ pub struct ReadPayload {
     pages: u32,
     bytes: u64,
     during: u32,
-    in_fault: bool,
+    by: PagesBy,
     /// [`PagesReadFact::order`]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     order: Option<u8>,
@@ -251,8 +251,8 @@ impl ReadPayload {
             page: hex(read.pages.first),
             pages: read.pages.count,
             bytes: u64::from(read.pages.count) * PAGE,
-            during: names.during(read.in_fault),
-            in_fault: read.in_fault,
+            during: names.during(read.by),
+            by: read.by,
             order: read.order,
         }
     }
@@ -267,7 +267,7 @@ impl ReadPayload {
                 first: parse_hex(&self.page)?,
                 count: self.pages,
             },
-            in_fault: self.in_fault,
+            by: self.by,
             order: self.order,
         })
     }

@@ -125,7 +125,7 @@ mod tests {
             thread: ThreadId(0),
             file: MappedFileId(0),
             pages: PageRange { first: 0, count: 1 },
-            in_fault: true,
+            by: fact::PagesBy::Fault,
             order: Some(0),
         };
         Lane {

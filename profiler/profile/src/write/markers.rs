@@ -27,7 +27,7 @@ use fact::reduce::budget::{Collected, ThreadFacts};
 use fact::reduce::packed::PackedRef;
 use fact::request::Operation;
 use fact::wait::WakerFact;
-use fact::{Mark, MarkKind, PagesReadFact, Tables, ThreadId, WaitFact};
+use fact::{Mark, MarkKind, PagesBy, PagesReadFact, Tables, ThreadId, WaitFact};
 
 /// Names of all markers, as indices into the string array.
 pub struct MarkerNames<'a> {
@@ -199,6 +199,7 @@ impl Row<'_> {
         match self {
             Self::Mark(_, strings) => strings.name,
             Self::Fault(_) => names.faults.fault,
+            Self::Read(read) if read.by == PagesBy::Populate => names.faults.populated,
             Self::Read(_) => names.faults.read,
             Self::Wait(_, shown) => names.of_wait(*shown),
             Self::Disk(part) => names.of_request(part.request.operation),

@@ -11,8 +11,8 @@ use base::addr::Timestamp;
 use fact::fault::MappedFileId;
 use fact::request::{DeviceId, Operation, RequestCoverage};
 use fact::{
-    BioFact, Cause, EffectKind, EventKind, FactSink, FaultFact, Mark, PagesReadFact, ProcessId, Reason, RequestFact,
-    SampleFact, Tables, ThreadId,
+    BioFact, Cause, EffectKind, EventKind, FactSink, FaultFact, Mark, PagesBy, PagesReadFact, ProcessId, Reason,
+    RequestFact, SampleFact, Tables, ThreadId,
 };
 
 /// The part of a disk read that belongs to one file.
@@ -90,7 +90,7 @@ impl FactSink for Facts {
 
     fn pages_read(&mut self, tables: &Tables, read: &PagesReadFact) {
         self.faults.pages_read(tables, read);
-        if self.pages.len() < limits::ROWS {
+        if read.by != PagesBy::Populate && self.pages.len() < limits::ROWS {
             self.pages.push(*read);
         }
     }

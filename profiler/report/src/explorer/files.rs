@@ -113,13 +113,9 @@ impl Columns {
         let knows_waste = knows_waste(view.tables);
         if let Some(of) = view.pages().of(view.tables, id) {
             let wasted = of.wasted().filter(|_| knows_waste).unwrap_or_default();
-            let sets = [
-                &of.faulted,
-                &of.around(),
-                &of.read_by_faults,
-                &of.read_by_calls,
-                &wasted,
-            ];
+            let mut around = of.around();
+            around.union(&of.populated());
+            let sets = [&of.faulted, &around, &of.read_by_faults, &of.read_by_calls, &wasted];
             pages = sets.map(|set| self.runs(set));
         }
         let end_of_sections = sections

@@ -9,8 +9,8 @@ use super::files::Files;
 use super::thread_id;
 use crate::export::ns;
 use base::addr::Timestamp;
-use fact::Tables;
 use fact::request::DeviceId;
+use fact::{PagesBy, Tables};
 
 /// Bits of the flag columns.
 const IN_FAULT: u8 = 1;
@@ -74,7 +74,7 @@ fn pages(container: &mut Container, tables: &Tables, facts: &Facts, files: &mut 
             continue;
         };
         let time = ns(read.time.since(tables.recording.start));
-        let flags = if read.in_fault { IN_FAULT } else { 0 };
+        let flags = if read.by == PagesBy::Fault { IN_FAULT } else { 0 };
         rows.push((
             time,
             [file, first, read.pages.count, thread_id(tables, Some(read.thread))],

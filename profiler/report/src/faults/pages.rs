@@ -1,16 +1,18 @@
 //! The fate of the pages of files. Covers the whole recording, because a process may read a page that another one uses.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
+use super::select::Selector;
 use super::tally::FaultTally;
-use super::view::View;
+use super::view::{View, path_of};
 use crate::dirty::Dirtied;
 use crate::export::ns;
 use crate::grid::GroupRow;
 use base::addr::PAGE;
+use fact::MappedFileId;
 use fact::account::knows_waste;
-use fact::reduce::pages::{FilePages, Pages};
+use fact::reduce::pages::FilePages;
 
 /// Sums over the pages of a file, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -21,11 +23,13 @@ pub struct PagesRow {
     pub faulted_bytes: u64,
     /// Pages that faults mapped in addition to their own, as far as known. Whether they were touched is unknown.
     pub around_bytes: u64,
+    /// Pages that system calls mapped ahead of any fault, as far as known: `MAP_POPULATE`, `mlock`, `MADV_POPULATE_READ`.
+    pub populated_bytes: u64,
     /// Pages read by faults.
     pub read_by_faults_bytes: u64,
     /// Pages read by system calls.
     pub read_by_calls_bytes: u64,
-    /// Pages read by faults that none of them mapped. `None` if the recording lacks faults, or it is unknown what they mapped.
+    /// Pages read by faults that were not mapped. `None` if the recording lacks faults, or it is unknown what they mapped.
     pub wasted_bytes: Option<u64>,
 }
 
@@ -93,14 +97,25 @@ pub fn copies(view: &View<'_>, dirtied: &Dirtied, files: &[GroupRow<FaultTally>]
     rows.into_iter().map(|(_, row)| row).collect()
 }
 
-/// The pages of these files, in the same order.
-pub fn rows(view: &View<'_>, pages: &Pages, files: &[GroupRow<FaultTally>]) -> Vec<PagesRow> {
-    let knows_waste = knows_waste(view.tables);
+/// The pages of these files, in the same order; then those of files that no fault was in, but system calls mapped.
+pub fn rows(view: &View<'_>, selector: &Selector, files: &[GroupRow<FaultTally>]) -> Vec<PagesRow> {
+    let (pages, knows_waste) = (view.pages(), knows_waste(view.tables));
     let row = |row: &GroupRow<FaultTally>| {
         let of = pages.of(view.tables, row.file()?)?;
         Some(sums(row.text("file")?.to_owned(), of, knows_waste))
     };
-    files.iter().filter_map(row).collect()
+    let mut rows: Vec<PagesRow> = files.iter().filter_map(row).collect();
+    let shown: FxHashSet<_> = files.iter().filter_map(GroupRow::file).collect();
+    let more = view.tables.files.iter().zip((0..).map(MappedFileId));
+    let more = more.filter(|(_, id)| !shown.contains(id) && selector.takes_file(*id));
+    let more = more.filter_map(|(file, id)| {
+        let of = pages.of(view.tables, id)?;
+        (of.faulted.is_empty() && !of.populated().is_empty()).then(|| sums(path_of(file), of, knows_waste))
+    });
+    let first = rows.len();
+    rows.extend(more);
+    rows[first..].sort_by_key(|row| std::cmp::Reverse(row.populated_bytes));
+    rows
 }
 
 fn sums(file: String, pages: &FilePages, knows_waste: bool) -> PagesRow {
@@ -109,6 +124,7 @@ fn sums(file: String, pages: &FilePages, knows_waste: bool) -> PagesRow {
         file,
         faulted_bytes: bytes(pages.faulted.len()),
         around_bytes: bytes(pages.around().len()),
+        populated_bytes: bytes(pages.populated().len()),
         read_by_faults_bytes: bytes(pages.read_by_faults.len()),
         read_by_calls_bytes: bytes(pages.read_by_calls.len()),
         wasted_bytes: pages.wasted().filter(|_| knows_waste).map(|wasted| bytes(wasted.len())),

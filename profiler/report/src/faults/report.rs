@@ -94,7 +94,7 @@ impl FaultReport {
             bss_is_sampled: view.count() > view.len() as u64,
             read_around_spots: spots::rows(view, &read_around_off.rows),
             folded: Folded::of(&tables.recording),
-            pages: pages::rows(view, view.pages(), groups.rows("by_file")),
+            pages: pages::rows(view, selector, groups.rows("by_file")),
             recording: tables.recording.without_usage(),
             faults_in_file: view.count(),
             totals,

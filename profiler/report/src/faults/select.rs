@@ -3,8 +3,8 @@
 use super::view::View;
 pub use crate::select::Selection;
 use crate::select::{EventFilter, Names, SelectError, Wanted, Words, takes};
-use fact::FaultFact;
 use fact::fault::FaultClass;
+use fact::{FaultFact, MappedFileId};
 
 const WORDS: Words = Words {
     subcommand: "faults",
@@ -39,6 +39,12 @@ impl Selector {
             major: selection.major,
             waited: selection.waited,
         })
+    }
+
+    /// Whether the selection includes a file, whatever happened to it.
+    pub fn takes_file(&self, file: MappedFileId) -> bool {
+        let is_of_faults = self.major || self.waited || !self.classes.is_empty();
+        !is_of_faults && self.filter.is_empty() && takes(self.files.as_deref(), Some(file.index()))
     }
 
     /// Whether the selection includes a fault.

@@ -6,11 +6,12 @@ use crate::grid::{Column, Grid};
 use crate::text::{bytes, duration, path};
 
 const PAGES: Grid<PagesRow> = Grid {
-    name: 33,
+    name: 24,
     gap: 0,
     columns: &[
-        Column("faulted", 11, |row, _| size(row.faulted_bytes)),
+        Column("faulted", 10, |row, _| size(row.faulted_bytes)),
         Column("around", 9, |row, _| size(row.around_bytes)),
+        Column("populated", 10, |row, _| size(row.populated_bytes)),
         Column("read", 9, |row, _| size(row.read_by_faults_bytes)),
         Column("by calls", 9, |row, _| size(row.read_by_calls_bytes)),
         Column("wasted", 9, |row, _| {

@@ -11,7 +11,9 @@ use base::event::FileId;
 use fact::account::knows_waste;
 use fact::reduce::pages::{Pages, page_of};
 use fact::request::{BioSource, Operation};
-use fact::{BioFact, EventKind, FactSink, FaultFact, MappedFile, Mark, PagesReadFact, RequestFact, SampleFact, Tables};
+use fact::{
+    BioFact, EventKind, FactSink, FaultFact, MappedFile, Mark, PagesBy, PagesReadFact, RequestFact, SampleFact, Tables,
+};
 
 /// Limit of pages with times, over all files: 16 GiB.
 const MAX_PAGES: usize = 1 << 22;
@@ -161,10 +163,12 @@ impl FactSink for Needs {
 
     fn pages_read(&mut self, tables: &Tables, read: &PagesReadFact) {
         self.pages.read(tables, read);
-        self.reads += 1;
+        let is_read = read.by != PagesBy::Populate;
+        self.reads += u64::from(is_read);
         if let Some(id) = tables.files.get(read.file.index()).map(|file| file.id) {
             self.note(id, read.pages.first, u64::from(read.pages.count), |times| {
-                read.time.keep_earliest(&mut times.read);
+                let kept = if is_read { &mut times.read } else { &mut times.touched };
+                read.time.keep_earliest(kept);
             });
         }
     }

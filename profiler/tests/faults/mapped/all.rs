@@ -4,11 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
 use super::places::Place;
-use super::{CROWD, EACH_PAGE, ELSEWHERE, Files, HUGE, IN_MEMORY, IN_SHARED_MEMORY, PART, Reported, UNSEEN, record};
+use super::{AHEAD, CROWD, EACH_PAGE, ELSEWHERE, Files, HUGE, IN_MEMORY, IN_SHARED_MEMORY, PART, Reported, record};
 use crate::tier::Tier;
 
 const ALL: [(Place, &[Files]); 6] = [
-    (Place::Disk, &[EACH_PAGE, PART, CROWD, IN_MEMORY, UNSEEN]),
+    (Place::Disk, &[EACH_PAGE, PART, CROWD, IN_MEMORY, AHEAD]),
     (Place::SharedMemory, &[IN_SHARED_MEMORY]),
     (Place::In("ext4"), &[ELSEWHERE]),
     (Place::In("xfs"), &[ELSEWHERE]),

@@ -6,6 +6,7 @@
 #include "fault.h"
 
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define PAGES ((size_t)2048)
@@ -17,6 +18,8 @@ static bool is(const char *one, const char *other) { return !strcmp(one, other);
 
 static const char *kind, *pattern;
 static char *map;
+// Of the mapping, in bytes.
+static size_t length;
 // Pages that any process had mapped, at the end or right after a touch: the kernel may take a page back at any time.
 static unsigned char *mapped;
 static int pagemap;
@@ -38,18 +41,33 @@ static int advice(void) {
                                     : MADV_NORMAL;
 }
 
+// System calls that map pages after `mmap`. Null, or what the kernel does not allow. The numbers of MADV_POPULATE_READ and
+// MADV_POPULATE_WRITE are here because older headers lack them.
+static const char *map_ahead(void) {
+    if (is(kind, "advised") && madvise(map + 5 * PAGE, PAGES / 4 * PAGE, 22)) return "MADV_POPULATE_READ is not allowed";
+    if (is(kind, "advisedwrite") && madvise(map, PAGES / 4 * PAGE, 23)) return "MADV_POPULATE_WRITE is not allowed";
+    if (is(kind, "lockedpart")) return mlock(map + PAGES / 4 * PAGE + 100, PAGES / 3 * PAGE) ? "mlock is not allowed" : 0;
+    if (is(kind, "locked2")) return syscall(SYS_mlock2, map, PAGES * PAGE, 0) ? "mlock2 is not allowed" : 0;
+    return is(kind, "locked") && mlock(map, PAGES * PAGE) ? "mlock is not allowed" : 0;
+}
+
 // Maps the file. Null, or what the kernel does not allow.
 static const char *map_it(int fd) {
-    bool is_private = is(kind, "private") || is(kind, "copied");
-    int flags = (is_private ? MAP_PRIVATE : MAP_SHARED) | (is(kind, "populate") ? MAP_POPULATE : 0);
-    int protection = PROT_READ | (is(kind, "exec") ? PROT_EXEC : 0) | (is(kind, "copied") || is(kind, "written") ? PROT_WRITE : 0);
+    bool is_copied = is(kind, "copied") || is(kind, "copiedahead");
+    bool is_written = is(kind, "written") || is(kind, "advisedwrite");
+    bool is_ahead = is(kind, "populate") || is(kind, "placed") || is(kind, "beyond") || is(kind, "copiedahead");
+    int flags = (is_copied || is(kind, "private") ? MAP_PRIVATE : MAP_SHARED) | (is_ahead ? MAP_POPULATE : 0);
+    int protection = PROT_READ | (is(kind, "exec") ? PROT_EXEC : 0) | (is_copied || is_written ? PROT_WRITE : 0);
     char *place = place_for(is(kind, "aligned") || advice() == MADV_HUGEPAGE ? 0 : 3 * PAGE);
-    map = mmap(place, PAGES * PAGE, protection, flags | MAP_FIXED_NOREPLACE, fd, 0);
-    if (map != place) die("mmap");
+    // The kernel chooses the address.
+    if (is(kind, "placed") || is(kind, "future")) place = 0;
+    if (is(kind, "future") && mlockall(MCL_FUTURE)) return "mlockall is not allowed";
+    // Pages beyond the end of the file can't be mapped.
+    length = (PAGES + (is(kind, "beyond") ? 200 : 0)) * PAGE;
+    map = mmap(place, length, protection, flags | (place ? MAP_FIXED_NOREPLACE : 0), fd, 0);
+    if (map == MAP_FAILED || (place && map != place)) die("mmap");
     if (madvise(map, PAGES * PAGE, advice()) && advice() != MADV_HUGEPAGE) die("madvise");
-    // The number of MADV_POPULATE_READ, which headers of that age lack.
-    if (is(kind, "advised") && madvise(map, PAGES / 4 * PAGE, 22)) return "MADV_POPULATE_READ is not allowed";
-    return is(kind, "locked") && mlock(map, PAGES * PAGE) ? "mlock is not allowed" : 0;
+    return map_ahead();
 }
 
 // Each process has its own.
@@ -72,17 +90,19 @@ static size_t mark_mapped(size_t first, size_t last) {
     return count;
 }
 
-// Pages that smaps counts in the mapping.
+// Pages that smaps counts in the mapping, which a lock of a part splits.
 static size_t resident_set(void) {
-    char line[1024], start[32];
-    snprintf(start, sizeof start, "%lx-", (unsigned long)(uintptr_t)map);
+    char line[1024];
     FILE *smaps = fopen("/proc/self/smaps", "re");
     if (!smaps) die("smaps");
-    size_t kilobytes = 0;
+    size_t kilobytes = 0, part;
     bool here = false, found = false;
-    while (!found && fgets(line, sizeof line, smaps)) {
-        here = here || !strncmp(line, start, strlen(start));
-        found = here && sscanf(line, "Rss: %zu kB", &kilobytes) == 1;
+    while (fgets(line, sizeof line, smaps)) {
+        unsigned long start, end;
+        if (sscanf(line, "%lx-%lx ", &start, &end) == 2) here = start >= (uintptr_t)map && start < (uintptr_t)map + length;
+        if (!here || sscanf(line, "Rss: %zu kB", &part) != 1) continue;
+        kilobytes += part;
+        found = true;
     }
     fclose(smaps);
     if (!found) die("no such mapping");
@@ -171,7 +191,8 @@ static struct source *examine(const char *folder, int place) {
     count = 0;
     for (size_t i = 0; i < PAGES; i++) count += mapped[i];
     dprintf(1, "{\"place\":%d,\"kind\":\"%s\",\"pattern\":\"%s\",\"mapped\":%zu,\"refused\":%s%s%s}\n", place, kind, pattern, count, refused ? "\"" : "", refused ? refused : "null", refused ? "\"" : "");
-    munmap(map, PAGES * PAGE);
+    munmap(map, length);
+    munlockall();
     close(file->fd);
     return file;
 }

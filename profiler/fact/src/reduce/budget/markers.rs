@@ -10,8 +10,8 @@ use crate::prune::{Visit, visit_stack};
 use crate::reduce::packed::{Outliers, PackedFault, PackedFaults};
 use crate::reduce::sums::{KeyedSums, SumTable, summed};
 use crate::{
-    Effect, FaultFact, FoldedFaults, FoldedReads, MappedFileId, Mark, MarkKind, PagesReadFact, Recording, StackId,
-    ThreadId, fault::FaultClass,
+    Effect, FaultFact, FoldedFaults, FoldedReads, MappedFileId, Mark, MarkKind, PagesBy, PagesReadFact, Recording,
+    StackId, ThreadId, fault::FaultClass,
 };
 use base::addr::{Timestamp, ns};
 use base::plural::count;
@@ -224,7 +224,7 @@ impl Markers {
         for read in self.reads.drain(kept..) {
             self.folded_reads.add(FoldedReads {
                 file: read.file,
-                in_fault: read.in_fault,
+                by: read.by,
                 runs: 1,
                 pages: u64::from(read.pages.count),
             });
@@ -345,4 +345,4 @@ fn stacks_room(budget: usize) -> usize {
 
 summed!(FoldedStack, by thread: ThreadId, stack: Option<StackId>; add faults, latency, bytes; max time);
 summed!(FoldedFaults, by thread: ThreadId, class: FaultClass, major: bool; add faults, time, pages_read);
-summed!(FoldedReads, by file: MappedFileId, in_fault: bool; add runs, pages);
+summed!(FoldedReads, by file: MappedFileId, by: PagesBy; add runs, pages);

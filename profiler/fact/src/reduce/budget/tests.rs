@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use proptest::prelude::*;
 
 use super::*;
-use crate::fault::{FaultClass, FilePlace, PageRange};
+use crate::fault::{FaultClass, FilePlace, PageRange, PagesBy};
 use crate::fixtures;
 use crate::{Frame, FrameId, Location, MappedFileId, MarkKind, Process, StackNode, Thread, TruncationReason};
 use base::addr::{Avma, FileOffset};
@@ -210,7 +210,7 @@ fn read(time: u64, pages: u32) -> PagesReadFact {
             first: time,
             count: pages,
         },
-        in_fault: time.is_multiple_of(2),
+        by: [PagesBy::Fault, PagesBy::Call][usize::from(!time.is_multiple_of(2))],
         order: Some(0),
     }
 }

@@ -1,7 +1,7 @@
 //! Input for findings from faults on known pages.
 
 use super::*;
-use crate::fault::{FaultClass, FaultWaits, FilePlace, Mapped, MappedFile, PageRange, PagesReadFact};
+use crate::fault::{FaultClass, FaultWaits, FilePlace, Mapped, MappedFile, PageRange, PagesBy, PagesReadFact};
 use crate::{Frame, FrameId, Location, Module, ModuleId, ModuleKind, ProcessId, StackNode, fixtures};
 use base::addr::{Avma, FileOffset, PAGE, Svma, Timestamp};
 use base::event::FileId;
@@ -161,7 +161,7 @@ fn unused_reads_are_blamed_on_their_reader() {
         thread: ThreadId(0),
         file: FILE,
         pages: PageRange { first: 0, count: 32 },
-        in_fault: true,
+        by: PagesBy::Fault,
         order: Some(0),
     };
     pages.read(&tables, &read);

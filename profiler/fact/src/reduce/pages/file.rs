@@ -33,8 +33,10 @@ pub struct FilePages {
     pub(super) first_fault: Option<Timestamp>,
     /// Faulted in.
     pub faulted: PageSet,
-    /// Mapped by a fault: its own page, and others.
+    /// Mapped: by a fault, which maps its own page and others, or by a system call.
     pub mapped: PageSet,
+    /// Mapped by a system call before any fault mapped them, as far as known.
+    pub(super) mapped_by_calls: PageSet,
     /// There is a fault of which only its own page is known.
     pub hides_mapped: bool,
     /// The reads behind `read_by_faults`, in order; only those with a page that was not touched right away.
@@ -44,19 +46,32 @@ pub struct FilePages {
 }
 
 impl FilePages {
-    /// Pages that faults read and did not map. `None`: it is unknown which pages they mapped.
+    /// Pages that faults read and nothing mapped. `None`: it is unknown which pages faults mapped.
     pub fn wasted(&self) -> Option<PageSet> {
         self.not_mapped(&self.read_by_faults)
     }
 
-    /// Those of these pages that faults did not map. `None`: it is unknown which pages they mapped.
+    /// Those of these pages that were not mapped. `None`: it is unknown which pages they mapped.
     pub fn not_mapped(&self, pages: &PageSet) -> Option<PageSet> {
         (!self.hides_mapped).then(|| pages.without(&[&self.mapped]))
     }
 
-    /// The pages that were mapped in addition to those that faulted.
+    /// The pages that faults mapped in addition to those that faulted.
     pub fn around(&self) -> PageSet {
-        self.mapped.without(&[&self.faulted])
+        self.mapped.without(&[&self.faulted, &self.mapped_by_calls])
+    }
+
+    /// The pages that system calls mapped ahead of any fault.
+    pub fn populated(&self) -> PageSet {
+        self.mapped_by_calls.without(&[&self.faulted])
+    }
+
+    /// Adds pages that a system call mapped.
+    pub(super) fn populate(&mut self, pages: PageRange) {
+        let mut all = PageSet::default();
+        all.insert_range(pages);
+        self.mapped_by_calls.union(&all.without(&[&self.mapped]));
+        self.mapped.insert_range(pages);
     }
 
     /// The wasted pages of each read. A page that was read several times counts for the first read.
@@ -95,7 +110,13 @@ impl FilePages {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let sets = [&self.read_by_faults, &self.read_by_calls, &self.mapped, &self.faulted];
+        let sets = [
+            &self.read_by_faults,
+            &self.read_by_calls,
+            &self.mapped,
+            &self.mapped_by_calls,
+            &self.faulted,
+        ];
         sets.into_iter().map(PageSet::bytes).sum::<usize>()
     }
 }

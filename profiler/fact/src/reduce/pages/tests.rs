@@ -31,7 +31,7 @@ fn read(file: MappedFileId, first: u64, count: u32, in_fault: bool) -> PagesRead
         thread: ThreadId(0),
         file,
         pages: PageRange { first, count },
-        in_fault,
+        by: if in_fault { PagesBy::Fault } else { PagesBy::Call },
         order: Some(0),
     }
 }
@@ -94,6 +94,32 @@ fn waste_is_unknown_if_what_a_fault_mapped_is() {
     let file = all.of(&tables, FILE).unwrap();
     assert_eq!((file.wasted(), file.wasted_reads().count()), (None, 0));
     assert_eq!((file.mapped.len(), file.not_mapped(&file.read_by_faults)), (17, None));
+}
+
+#[test]
+fn pages_that_calls_map_are_not_wasted() {
+    let (tables, mut all) = (tables(), Pages::default());
+    let populated = |first, count| PagesReadFact {
+        by: PagesBy::Populate,
+        ..read(FILE, first, count, false)
+    };
+    all.read(&tables, &read(FILE, 0, 32, true));
+    all.fault(&tables, &fault(3, 0..8));
+    all.read(&tables, &populated(4, 8));
+    all.read(&tables, &populated(20, 2));
+    all.fault(&tables, &fault(21, 21..24));
+    let file = all.of(&tables, FILE).unwrap();
+    assert_eq!(pages(&file.around()), [0, 1, 2, 4, 5, 6, 7, 22, 23]);
+    assert_eq!(
+        pages(&file.populated()),
+        [8, 9, 10, 11, 20],
+        "what a fault was for is faulted"
+    );
+    let wasted: Vec<u64> = (12..20).chain(24..32).collect();
+    assert_eq!(pages(&file.wasted().unwrap()), wasted);
+    assert!(file.read_by_calls.is_empty(), "nothing was read");
+    let sum = file.faulted.len() + file.around().len() + file.populated().len();
+    assert_eq!(sum, file.mapped.len());
 }
 
 #[test]

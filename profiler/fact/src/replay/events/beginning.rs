@@ -60,6 +60,7 @@ impl Replay<'_, '_> {
             Event::Sample(sample) => sample.at.time >= start,
             Event::Fault(fault) => fault.at.time >= start,
             Event::PagesRead(pages) => pages.at.time >= start,
+            Event::PagesPopulated(pages) => pages.at.time >= start,
             Event::Wait(wait) => wait.end > start,
             _ => true,
         };

@@ -4,12 +4,15 @@ use profiler_common::fault::{FAULT_HAS_VMA, FAULT_REMOTE};
 
 use super::{EventKind, Replay};
 use crate::ProcessId;
-use crate::fault::{Mapped, MappedFileId, PageRange, PagesReadFact};
+use crate::fault::{Mapped, MappedFileId, PageRange, PagesBy, PagesReadFact};
 use crate::replay::faults::{self, Found, Memory};
 use crate::replay::mapped;
-use base::addr::Avma;
-use base::event::{Fault, PagesRead};
+use base::addr::{Avma, PAGE};
+use base::event::{Fault, PagesPopulated, PagesRead};
 use task::space::Region;
+
+/// Maximum number of mappings that one system call is known to have populated.
+const MAX_POPULATED: usize = 1 << 10;
 
 impl Replay<'_, '_> {
     pub(super) fn fault(&mut self, fault: &Fault<'_>) {
@@ -109,11 +112,44 @@ impl Replay<'_, '_> {
                 first: pages.first,
                 count: pages.count,
             },
-            in_fault: pages.in_fault,
+            by: if pages.in_fault { PagesBy::Fault } else { PagesBy::Call },
             order: pages.order,
         };
         self.show_tasks();
         self.sink.pages_read(&self.tables, &fact);
         self.show_tasks();
+    }
+
+    /// The time line knows which files are mapped there.
+    pub(super) fn pages_populated(&mut self, pages: &PagesPopulated) {
+        let thread = self.tasks.thread_at(&pages.at);
+        let process = self.tasks.threads[thread.index()].process;
+        let end = Avma(pages.start.0.saturating_add(pages.len));
+        let mut at = pages.start;
+        for _ in 0..MAX_POPULATED {
+            let Some(region) = self.tasks.region(process, at).filter(|_| at < end) else {
+                break;
+            };
+            let to = region.end.min(end);
+            let (files, list) = (&self.tasks.files, &mut self.tables.files);
+            if let Some(place) = self.files.place_in_region(list, files, at, &region) {
+                let count = to.0.saturating_sub(at.0).div_ceil(PAGE);
+                let fact = PagesReadFact {
+                    time: pages.at.time,
+                    thread,
+                    file: place.file,
+                    pages: PageRange {
+                        first: place.offset.0 / PAGE,
+                        count: u32::try_from(count).unwrap_or(u32::MAX),
+                    },
+                    by: PagesBy::Populate,
+                    order: None,
+                };
+                self.show_tasks();
+                self.sink.pages_read(&self.tables, &fact);
+                self.show_tasks();
+            }
+            at = to;
+        }
     }
 }

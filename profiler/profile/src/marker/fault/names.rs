@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::error::WriteError;
 use crate::shared::Shared;
 use fact::fault::{Access, Failure, FaultClass, FilePlace};
-use fact::{FaultFact, MappedFile, MappedFileId, Tables};
+use fact::{FaultFact, MappedFile, MappedFileId, PagesBy, Tables};
 
 const COUNTED: [&str; 6] = [
     "minor",
@@ -32,11 +32,13 @@ pub struct FaultNames<'a> {
     counted: [u32; COUNTED.len()],
     /// Notes, indexed by the bits of those that apply.
     remarks: [u32; 1 << REMARKS.len()],
-    during: [u32; 2],
+    during: [u32; PagesBy::ALL.len()],
     /// Name of fault markers.
     pub fault: u32,
     /// Name of read markers.
     pub read: u32,
+    /// Name of markers of pages that system calls mapped.
+    pub populated: u32,
 }
 
 /// Names of a file.
@@ -75,9 +77,10 @@ impl<'a> FaultNames<'a> {
             accesses: array(shared, Access::ALL.map(Access::name))?,
             counted: array(shared, COUNTED)?,
             remarks,
-            during: array(shared, ["a system call", "a page fault"])?,
+            during: array(shared, PagesBy::ALL.map(PagesBy::name))?,
             fault: shared.string(Cow::Borrowed("PageFault"))?,
             read: shared.string(Cow::Borrowed("PagesRead"))?,
+            populated: shared.string(Cow::Borrowed("PagesMapped"))?,
         })
     }
 
@@ -130,8 +133,8 @@ impl<'a> FaultNames<'a> {
     }
 
     /// Name of a read's reason.
-    pub fn during(&self, in_fault: bool) -> u32 {
-        self.during[usize::from(in_fault)]
+    pub fn during(&self, by: PagesBy) -> u32 {
+        self.during[by as usize]
     }
 }
 
