@@ -110,7 +110,7 @@ const POPULATED: [&str; 2] = ["vm_unmapped_area", "mmap_lock_released"];
 /// The first version in which page faults of files do without the lock of the address space (`vmf_can_call_fault` in
 /// mm/memory.c), so that these hooks cost nothing there.
 const POPULATED_SINCE: (u32, u32) = (6, 8);
-/// The first version in which they are not used: a recording with them did not end in a guest with 7.2.
+/// The first version in which they are not used: the verifier of 7.2 did not come to an end with `mmap_lock_released`.
 const POPULATED_UNTIL: (u32, u32) = (7, 0);
 
 /// Remedies of refused hooks.
