@@ -25,7 +25,7 @@ const ORDER: &HelpOrder = &[
 /// `ngmi path`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  ngmi path\n  ngmi path LOG --thread GeckoMain --to-marker load\n  \
+    after_help = "Examples:\n  ngmi path\n  ngmi path LOG --thread firefox --to-marker load\n  \
                   ngmi path LOG --from 0.5 --to 1.2 --csv > path.csv\n\n\
                   Names may be patterns with * and ?. Repeating an option matches any of its values; different options must all match.",
     mut_args(|arg| ordered(arg, ORDER))
