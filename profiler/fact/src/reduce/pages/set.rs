@@ -128,8 +128,9 @@ impl PageSet {
 
     /// Adds the pages of another set.
     pub fn union(&mut self, other: &Self) {
-        for range in other.ranges() {
-            self.insert_range(range);
+        self.add_to_head(other.head);
+        for (number, part) in other.parts().filter(|(_, part)| !part.is_empty()) {
+            self.more.get_or_insert_default().add(number, part.words());
         }
     }
 
