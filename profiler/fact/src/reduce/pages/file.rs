@@ -68,9 +68,7 @@ impl FilePages {
 
     /// Adds pages that a system call mapped.
     pub(super) fn populate(&mut self, pages: PageRange) {
-        let mut all = PageSet::default();
-        all.insert_range(pages);
-        self.mapped_by_calls.union(&all.without(&[&self.mapped]));
+        self.mapped_by_calls.insert_missing(pages, &self.mapped);
         self.mapped.insert_range(pages);
     }
 

@@ -83,6 +83,11 @@ impl PageSet {
 
     /// Adds pages; returns how many are new.
     pub fn insert_range(&mut self, range: PageRange) -> u64 {
+        self.insert_missing(range, &Self::default())
+    }
+
+    /// Adds those of these pages that another set lacks; returns how many are new.
+    pub fn insert_missing(&mut self, range: PageRange, other: &Self) -> u64 {
         let count = range.count.min(MAX_RANGE);
         if count < range.count {
             let more = self.more.get_or_insert_default();
@@ -91,14 +96,13 @@ impl PageSet {
         let mut new = 0;
         for (part, mut masks) in parts_of(PageRange { count, ..range }) {
             if part == 0 {
-                new += self.add_to_head(std::mem::take(&mut masks[0]));
+                new += self.add_to_head(std::mem::take(&mut masks[0]) & !other.head);
             }
-            let mut words = masks
-                .into_iter()
-                .enumerate()
-                .filter(|(_, pages)| *pages != 0)
-                .peekable();
-            if words.peek().is_some() {
+            for (word, pages) in other.part(part).into_iter().flat_map(SetPart::words) {
+                masks[word] &= !pages;
+            }
+            if masks != [0; WORDS] {
+                let words = masks.into_iter().enumerate().filter(|(_, pages)| *pages != 0);
                 new += self.more.get_or_insert_default().add(part, words);
             }
         }
@@ -359,6 +363,14 @@ mod tests {
             prop_assert_eq!(union(&only_a, &b), both);
             prop_assert!(only_a.iter().all(|page| a.contains(page) && !b.contains(page)));
             prop_assert_eq!(a.without(&[&b, &c]), a.without(&[&union(&b, &c)]));
+        }
+
+        #[test]
+        fn missing_pages_are_those_that_the_other_set_lacks(a in prop::collection::vec(range(), 0..5), b in prop::collection::vec(range(), 0..5), more in range()) {
+            let (a, b) = (set(&a), set(&b));
+            let (mut found, mut expected) = (a.clone(), a.clone());
+            expected.union(&set(&[more]).without(&[&b]));
+            prop_assert_eq!((found.insert_missing(more, &b), found), (expected.len() - a.len(), expected));
         }
 
         #[test]
