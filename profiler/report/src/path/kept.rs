@@ -31,7 +31,7 @@ pub fn lanes(tables: &Tables, collected: &Collected) -> Option<(Lanes, Chosen)> 
 /// The path of the command's first thread, if it leads to other threads: else it is what this thread did.
 pub fn path<'a>(tables: &'a Tables, collected: &Collected) -> Option<PathView<'a>> {
     let (lanes, chosen) = lanes(tables, collected)?;
-    let view = PathView::of_lanes(tables, &lanes, chosen);
+    let view = PathView::without_savings(tables, &lanes, chosen);
     let leads_elsewhere = view.pieces.iter().any(|piece| piece.lane != chosen.thread);
     leads_elsewhere.then_some(view)
 }

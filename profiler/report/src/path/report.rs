@@ -154,7 +154,7 @@ fn table<'v, K: Hash + Ord + Copy + 'v>(
 }
 
 /// The time that is saved without pieces.
-type Saved = fn(&PathView<'_>, &dyn Fn(&Piece) -> bool) -> u64;
+type Saved = fn(&PathView<'_>, &dyn Fn(&Piece) -> bool) -> Option<u64>;
 
 fn table_saving<'v, K: Hash + Ord + Copy + 'v>(
     view: &'v PathView<'_>,
@@ -167,7 +167,7 @@ fn table_saving<'v, K: Hash + Ord + Copy + 'v>(
     by_parts(titles, of, move |groups: Vec<(K, PathTally)>| {
         let rows = groups.into_iter().enumerate().map(|(place, (key, mut tally))| {
             if place < saved_rows {
-                tally.saves_ns = Some(saved(view, &|piece| of(piece) == key));
+                tally.saves_ns = saved(view, &|piece| of(piece) == key);
             }
             GroupRow::new(name(key), tally)
         });

@@ -28,8 +28,15 @@ pub struct PathView<'a> {
     waiting: Vec<Option<FunctionId>>,
     /// Threads that have the name of another thread on the path.
     namesakes: FxHashSet<ThreadId>,
+    /// `None`: savings are not asked for.
+    what_if: Option<WhatIf>,
+}
+
+/// What savings are computed from.
+#[derive(Debug)]
+struct WhatIf {
     replay: Replay,
-    /// What every thread did, for savings; empty if that is too much.
+    /// What every thread did; empty if that is too much.
     everything: Vec<everything::Part>,
 }
 
@@ -66,6 +73,18 @@ impl<'a> PathView<'a> {
 
     /// Follows a path of lanes.
     pub fn of_lanes(tables: &'a Tables, lanes: &Lanes, chosen: Chosen) -> Self {
+        let what_if = WhatIf {
+            replay: Replay::new(lanes, chosen.thread, chosen.window),
+            everything: everything(lanes, chosen.window).unwrap_or_default(),
+        };
+        Self {
+            what_if: Some(what_if),
+            ..Self::without_savings(tables, lanes, chosen)
+        }
+    }
+
+    /// The same, but what is saved without a part of it is not asked for.
+    pub fn without_savings(tables: &'a Tables, lanes: &Lanes, chosen: Chosen) -> Self {
         let functions = Functions::new(tables);
         let pieces = walk(lanes, chosen.thread, chosen.window);
         let on_it: FxHashSet<ThreadId> = pieces.iter().map(|piece| piece.spent.thread).collect();
@@ -77,8 +96,7 @@ impl<'a> PathView<'a> {
             pieces,
             waiting: waiting(tables, &functions),
             functions,
-            replay: Replay::new(lanes, chosen.thread, chosen.window),
-            everything: everything(lanes, chosen.window).unwrap_or_default(),
+            what_if: None,
         }
     }
 
@@ -117,20 +135,23 @@ impl<'a> PathView<'a> {
 
     /// The steps that [`Self::saved`] takes; not 0.
     pub(super) fn saved_steps(&self) -> usize {
-        self.pieces.len() + self.everything.len() + self.replay.steps() + 1
+        let of = |what_if: &WhatIf| what_if.everything.len() + what_if.replay.steps();
+        self.pieces.len() + self.what_if.as_ref().map_or(0, of) + 1
     }
 
     /// By how many ns the time span would be shorter without these pieces of the path: an estimate.
-    pub fn saved_on_path(&self, is_removed: &dyn Fn(&Piece) -> bool) -> u64 {
-        self.replay.saved(self.pieces.iter().filter(|piece| is_removed(piece)))
+    pub fn saved_on_path(&self, is_removed: &dyn Fn(&Piece) -> bool) -> Option<u64> {
+        let WhatIf { replay, .. } = self.what_if.as_ref()?;
+        Some(replay.saved(self.pieces.iter().filter(|piece| is_removed(piece))))
     }
 
     /// The same, without what all threads spent alike in parallel to the path, so two equal branches are both shorter;
     /// and without waiting for a CPU after waits that are removed.
-    pub fn saved(&self, is_removed: &dyn Fn(&Piece) -> bool) -> u64 {
+    pub fn saved(&self, is_removed: &dyn Fn(&Piece) -> bool) -> Option<u64> {
+        let WhatIf { replay, everything } = self.what_if.as_ref()?;
         let on_path = self.pieces.iter().filter(|piece| is_removed(piece)).map(Removed::from);
-        let anywhere = self.everything.iter().filter(|part| is_removed(&part.piece));
-        self.replay.saved(on_path.chain(anywhere.map(Removed::from)))
+        let anywhere = everything.iter().filter(|part| is_removed(&part.piece));
+        Some(replay.saved(on_path.chain(anywhere.map(Removed::from))))
     }
 }
 
