@@ -8,7 +8,24 @@ from .run import build
 from .tools import HERE, PERF_SCHED, PERF_TRACE, PERF_TRACE_CALLS, ROOT, SAMPLY, bpftrace, perf
 
 
-class Workload:
+class Folder:
+    """The folder of a workload's files."""
+
+    def __init__(self, work):
+        self.work = work
+
+    def at(self, *names):
+        return os.path.join(self.work, *names)
+
+    def script(self, name, text):
+        """A shell script with this text."""
+        with open(self.at(name), "w") as file:
+            file.write(f"#!/bin/sh\n{text}\n")
+        os.chmod(self.at(name), 0o755)
+        return self.at(name)
+
+
+class Workload(Folder):
     """A program that does the same work in each run."""
 
     name = title = ""
@@ -16,7 +33,8 @@ class Workload:
     shrinks = True  # --quick does a tenth of it
 
     def __init__(self, work, quick):
-        self.work, self.quick = work, quick
+        super().__init__(work)
+        self.quick = quick
 
     def words(self):
         return []
@@ -32,16 +50,6 @@ class Workload:
     def missing(self):
         """Why it can't run here, or None."""
         return None
-
-    def at(self, name):
-        return os.path.join(self.work, name)
-
-    def script(self, name, text):
-        """A shell script with this text."""
-        with open(self.at(name), "w") as file:
-            file.write(f"#!/bin/sh\n{text}\n")
-        os.chmod(self.at(name), 0o755)
-        return self.at(name)
 
 
 class Cpu(Workload):

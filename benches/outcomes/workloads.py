@@ -8,11 +8,13 @@ import subprocess
 import sys
 import zlib
 
+from measuring.tools import ROOT
+from measuring.workloads import Folder
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
 
 
-class Workload:
+class Workload(Folder):
     """A program, with something on its critical path that can be removed."""
 
     name = removal = ""
@@ -20,9 +22,6 @@ class Workload:
     table, column, pattern = "by_function", "function", "*"
     # Selects the thread whose path it is; default: the first one of the command.
     select = ()
-
-    def __init__(self, work):
-        self.work = work
 
     def missing(self):
         """Why it can't run here, or None."""
@@ -38,16 +37,6 @@ class Workload:
     def timed(self, timed):
         """What precedes the command to time it."""
         return timed
-
-    def at(self, *names):
-        return os.path.join(self.work, *names)
-
-    def script(self, name, text):
-        """A shell script with this text."""
-        with open(self.at(name), "w") as file:
-            file.write(f"#!/bin/sh\n{text}\n")
-        os.chmod(self.at(name), 0o755)
-        return self.at(name)
 
 
 class Seeded(Workload):

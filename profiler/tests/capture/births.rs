@@ -8,7 +8,7 @@ use profiler::capture::proc::selection::Conditions;
 use profiler::event::Event;
 use profiler_common::Loss;
 
-use crate::harness::{Recording, compile, record, skipped};
+use crate::harness::{Recording, compile, record};
 use crate::selections::{Cgroups, asked, conditions};
 
 const PROGRAM: &str = include_str!("births.c");
@@ -83,11 +83,7 @@ fn lost(recording: &Recording) -> usize {
 
 #[test]
 fn births_in_the_scope_and_outside() {
-    let Some((cgroups, folder)) = (!skipped())
-        .then(|| Cgroups::new(&["a", "c"]))
-        .flatten()
-        .zip(tempfile::tempdir().ok())
-    else {
+    let Some((cgroups, folder)) = Cgroups::and_folder(&["a", "c"]) else {
         return;
     };
     let program = Breeder::program(folder.path());

@@ -97,6 +97,12 @@ impl Cgroups {
         Some(made)
     }
 
+    /// The same with a folder for files; `None`, with a message: this machine can't record, or has none.
+    pub fn and_folder(names: &[&str]) -> Option<(Self, tempfile::TempDir)> {
+        let made = (!skipped()).then(|| Self::new(names)).flatten()?;
+        Some((made, tempfile::tempdir().ok()?))
+    }
+
     pub fn folder(&self, place: usize) -> &str {
         self.0[place].to_str().unwrap()
     }
@@ -175,11 +181,7 @@ pub fn asked(chosen: Conditions, excluded: Conditions) -> Asked {
 
 #[test]
 fn processes_that_move_between_cgroups() {
-    let Some((cgroups, folder)) = (!skipped())
-        .then(|| Cgroups::new(&["a", "a/b", "c", "a/b/d"]))
-        .flatten()
-        .zip(tempfile::tempdir().ok())
-    else {
+    let Some((cgroups, folder)) = Cgroups::and_folder(&["a", "a/b", "c", "a/b/d"]) else {
         return;
     };
     let program = compile(folder.path(), "selections", PROGRAM, &["-O1"]);
@@ -199,11 +201,7 @@ fn processes_that_move_between_cgroups() {
 
 #[test]
 fn a_cgroup_that_is_created_later_and_again() {
-    let Some((cgroups, folder)) = (!skipped())
-        .then(|| Cgroups::new(&["other"]))
-        .flatten()
-        .zip(tempfile::tempdir().ok())
-    else {
+    let Some((cgroups, folder)) = Cgroups::and_folder(&["other"]) else {
         return;
     };
     let program = compile(folder.path(), "selections", PROGRAM, &["-O1"]);
@@ -241,11 +239,7 @@ fn a_unit_and_a_container() {
     let id = "0123456789abcdef".repeat(4);
     let container = format!("docker-{id}.scope");
     let names = ["x.slice", "x.slice/demo.service", "y.service", container.as_str()];
-    let Some((cgroups, folder)) = (!skipped())
-        .then(|| Cgroups::new(&names))
-        .flatten()
-        .zip(tempfile::tempdir().ok())
-    else {
+    let Some((cgroups, folder)) = Cgroups::and_folder(&names) else {
         return;
     };
     let program = compile(folder.path(), "selections", PROGRAM, &["-O1"]);
@@ -274,11 +268,7 @@ fn a_unit_and_a_container() {
 
 #[test]
 fn many_births_in_two_cgroups() {
-    let Some((cgroups, folder)) = (!skipped())
-        .then(|| Cgroups::new(&["a", "c"]))
-        .flatten()
-        .zip(tempfile::tempdir().ok())
-    else {
+    let Some((cgroups, folder)) = Cgroups::and_folder(&["a", "c"]) else {
         return;
     };
     let program = compile(folder.path(), "selections", PROGRAM, &["-O1"]);
@@ -341,11 +331,7 @@ fn a_program_is_recorded_from_its_exec_on() {
 
 #[test]
 fn a_process_with_its_children_but_one_of_them() {
-    let Some((cgroups, folder)) = (!skipped())
-        .then(|| Cgroups::new(&["a", "c"]))
-        .flatten()
-        .zip(tempfile::tempdir().ok())
-    else {
+    let Some((cgroups, folder)) = Cgroups::and_folder(&["a", "c"]) else {
         return;
     };
     let program = compile(folder.path(), "selections", PROGRAM, &["-O1"]);

@@ -113,10 +113,7 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
     /// # Errors
     /// The log can't be read.
     pub fn begin(&mut self) -> anyhow::Result<&Recording> {
-        let beginning = match self.beginning.take() {
-            Some(beginning) => beginning,
-            None => self.read_beginning()?,
-        };
+        let beginning = self.take_beginning()?;
         Ok(&self.beginning.insert(beginning).tables.recording)
     }
 
@@ -145,7 +142,11 @@ impl<'b, R: Read + Seek> LogSource<'b, R> {
         self.unwound.as_ref().map(|unwound| &unwound.files)
     }
 
-    fn read_beginning(&mut self) -> anyhow::Result<Beginning<'b>> {
+    /// What precedes the events, which is read unless it was.
+    fn take_beginning(&mut self) -> anyhow::Result<Beginning<'b>> {
+        if let Some(beginning) = self.beginning.take() {
+            return Ok(beginning);
+        }
         let mut tables = Tables::default();
         let mut notes = Vec::new();
         tables.recording = self.reader.header().map_or_else(Recording::default, recording_of);
@@ -210,10 +211,7 @@ impl<R: Read + Seek + Send> FactSource for LogSource<'_, R> {
             tables,
             modules,
             preamble,
-        } = match self.beginning.take() {
-            Some(beginning) => beginning,
-            None => self.read_beginning()?,
-        };
+        } = self.take_beginning()?;
         let mut replay = Replay::new(tables, Walker::new(modules), preamble, sink);
         if let Some(most) = self.notes_stacks {
             replay.note_stacks(most);

@@ -113,8 +113,7 @@ impl Columns {
         let knows_waste = knows_waste(view.tables);
         if let Some(of) = view.pages().of(view.tables, id) {
             let wasted = of.wasted().filter(|_| knows_waste).unwrap_or_default();
-            let mut around = of.around();
-            around.union(&of.populated());
+            let around = of.mapped.without(&[&of.faulted]); // or by a system call
             let sets = [&of.faulted, &around, &of.read_by_faults, &of.read_by_calls, &wasted];
             pages = sets.map(|set| self.runs(set));
         }
