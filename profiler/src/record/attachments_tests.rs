@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::record::identity::Environment;
+use crate::record::gecko::MARKERS;
 
 #[test]
 fn names_give_kind_and_pid() {
@@ -54,7 +55,7 @@ fn markers_of_the_folder_are_taken() {
 #[test]
 fn missing_markers_of_a_firefox_are_reported_once() {
     let mut environment = Environment::new();
-    let started = Folders::prepare(&mut environment, false, Some("nostacksampling"));
+    let started = Folders::prepare(&mut environment, false, Some(MARKERS));
     let running = Folders::for_running_firefox().unwrap(); // collecting its file reports it
     for (folders, notes) in [(started, 1), (running, 0)] {
         let (mapped, perf_maps) = (&mut [], &[]);

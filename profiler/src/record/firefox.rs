@@ -53,7 +53,7 @@ pub fn folders(
 ) -> Result<Folders> {
     match program {
         Some(program) => {
-            let gecko = gecko::features(options.gecko, program, environment);
+            let gecko = gecko::collects(options.gecko, program, environment);
             Ok(Folders::prepare(environment, options.firefox_jit, gecko))
         }
         None if firefox.is_some() => Folders::for_running_firefox(),

@@ -13,7 +13,7 @@ use nix::unistd::Uid;
 use symbols::Config;
 use tempfile::TempDir;
 
-use super::gecko;
+use super::gecko::{self, Collects};
 use super::identity::Environment;
 
 /// Makes Firefox write its own markers, and sets their folder.
@@ -130,8 +130,8 @@ fn remove_left(place: &Path) {
 
 impl Folders {
     /// Adds the variables to the program's environment: those for markers, and with `jit` those for names of JIT
-    /// code, which turn off Firefox's content sandbox; with `gecko` those that start Firefox's own profiler with these features.
-    pub fn prepare(environment: &mut Environment, jit: bool, gecko: Option<&str>) -> Self {
+    /// code, which turn off Firefox's content sandbox; with `gecko` those that start Firefox's own profiler to collect this.
+    pub fn prepare(environment: &mut Environment, jit: bool, gecko: Option<Collects>) -> Self {
         let mut set = |(name, value): (&str, &str)| {
             environment.entry(name.into()).or_insert_with(|| value.into());
         };
@@ -143,9 +143,9 @@ impl Folders {
         }
         let markers = Folder::prepare(environment, MARKER_FOLDER, MARKERS);
         let jit = jit.then(|| Folder::prepare(environment, JIT_FOLDER, JIT)).flatten();
-        let gecko = gecko.and_then(|features| {
+        let gecko = gecko.and_then(|collects| {
             let folder = Folder::new(&std::env::temp_dir(), GECKO)?;
-            gecko::configure(environment, &folder.path, features);
+            gecko::configure(environment, &folder.path, collects);
             Some(folder)
         });
         Self {
@@ -277,13 +277,15 @@ mod tests {
     #[test]
     fn firefox_writes_to_a_folder_of_its_own() {
         let mut environment = Environment::new();
-        let folders = Folders::prepare(&mut environment, false, Some("nostacksampling"));
+        let folders = Folders::prepare(&mut environment, false, Some(gecko::MARKERS));
         let folder = folders.gecko().unwrap().to_owned();
         assert!(folders.own().contains(&folder) && folders.paths().any(|path| path == folder));
         let file = value(&environment, "MOZ_PROFILER_SHUTDOWN").unwrap();
         assert!(Path::new(&file).starts_with(&folder));
         let features = value(&environment, "MOZ_PROFILER_STARTUP_FEATURES");
-        assert_eq!(features.as_deref(), Some("nostacksampling"));
+        assert_eq!(features.as_deref(), Some("nostacksampling,nomarkerstacks"));
+        let threads = value(&environment, "MOZ_PROFILER_STARTUP_FILTERS").unwrap();
+        assert!(threads.starts_with("GeckoMain,"), "{threads}");
         assert!(folders.expects_gecko());
     }
 

@@ -29,20 +29,37 @@ pub use running::{Collected, Handle, RunningFirefox};
 
 /// Prefix of the variables.
 const PREFIX: &str = "MOZ_PROFILER_";
-/// What the profiler is to do. The interval, in ms, is that of its idle sampler: each process waits for a turn of it when it
-/// starts the profiler a second time for its parent. The entries, of 8 bytes and per process, are the least that it accepts.
+/// What the profiler is to do. `NO_BASE`: not from the first moment of a process, before which it would wait for the profiler to
+/// start a second time. The interval, in ms, is that of its sampler, which has nothing to sample. The entries, of 8 bytes and
+/// per process, are the least that it accepts.
 const VARIABLES: [(&str, &str); 4] = [
     ("MOZ_PROFILER_STARTUP", "1"),
-    ("MOZ_PROFILER_STARTUP_FILTERS", "*"),
+    ("MOZ_PROFILER_STARTUP_NO_BASE", "1"),
     ("MOZ_PROFILER_STARTUP_INTERVAL", "10"),
     ("MOZ_PROFILER_STARTUP_ENTRIES", "16777216"),
 ];
 /// The variable with what is collected.
 const FEATURES: &str = "MOZ_PROFILER_STARTUP_FEATURES";
-/// Markers, without stacks of samples and markers.
-const MARKERS: &str = "nostacksampling,nomarkerstacks";
-/// Those of messages between processes too.
-const MESSAGES: &str = "nostacksampling,nomarkerstacks,ipcmessages";
+/// The variable with the threads, by parts of their names.
+const THREADS: &str = "MOZ_PROFILER_STARTUP_FILTERS";
+
+/// What Firefox's profiler collects: its features, and parts of the names of threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Collects {
+    features: &'static str,
+    threads: &'static str,
+}
+
+/// Markers, without stacks of samples and markers. Other threads have few that matter, and are many.
+pub const MARKERS: Collects = Collects {
+    features: "nostacksampling,nomarkerstacks",
+    threads: "GeckoMain,Compositor,Renderer,RenderBackend,SwComposite,DOM Worker,Socket Thread",
+};
+/// Those of messages between processes too, which all threads send.
+const MESSAGES: Collects = Collects {
+    features: "nostacksampling,nomarkerstacks,ipcmessages",
+    threads: "*",
+};
 /// The file that it writes at its end; Firefox replaces %p by its process id.
 const AT_EXIT: &str = "gecko-%p.json";
 /// The folder for the file that it writes on SIGUSR2.
@@ -59,9 +76,9 @@ const STEP: Duration = Duration::from_millis(50);
 /// Maximum number of processes that are searched for Firefox.
 const MOST: usize = 1 << 12;
 
-/// The features with which the profiler of this program is to be started, if it is.
-pub fn features(wanted: Gecko, program: &Path, environment: &Environment) -> Option<&'static str> {
-    let features = match wanted {
+/// What the profiler of this program is to collect, if it is to be started.
+pub fn collects(wanted: Gecko, program: &Path, environment: &Environment) -> Option<Collects> {
+    let collects = match wanted {
         Gecko::On => MARKERS,
         Gecko::Ipc => MESSAGES,
         Gecko::Auto if is_firefox(program) => MARKERS,
@@ -69,7 +86,7 @@ pub fn features(wanted: Gecko, program: &Path, environment: &Environment) -> Opt
     };
     // A user who configures it uses it.
     let is_own = |name: &OsStr| name.as_bytes().starts_with(PREFIX.as_bytes()) || name == ON_SIGNAL;
-    (!environment.keys().any(|name| is_own(name))).then_some(features)
+    (!environment.keys().any(|name| is_own(name))).then_some(collects)
 }
 
 /// Firefox, a script that starts it, or another program that is built of its engine.
@@ -83,8 +100,9 @@ fn has_engine(program: &Path) -> bool {
 }
 
 /// Adds the variables.
-pub fn configure(environment: &mut Environment, folder: &Path, features: &str) {
-    for (name, value) in VARIABLES.into_iter().chain([(FEATURES, features)]) {
+pub fn configure(environment: &mut Environment, folder: &Path, collects: Collects) {
+    let chosen = [(FEATURES, collects.features), (THREADS, collects.threads)];
+    for (name, value) in VARIABLES.into_iter().chain(chosen) {
         environment.insert(name.into(), value.into());
     }
     environment.insert("MOZ_PROFILER_SHUTDOWN".into(), folder.join(AT_EXIT).into());
@@ -202,15 +220,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let program = |name: &str| folder.path().join(name);
         let environment = Environment::new();
-        let features = |wanted, name: &str| features(wanted, &program(name), &environment);
-        assert_eq!(features(Gecko::Auto, "firefox-esr"), Some(MARKERS));
-        assert_eq!(features(Gecko::Off, "firefox-esr"), None);
+        let collects = |wanted, name: &str| collects(wanted, &program(name), &environment);
+        assert_eq!(collects(Gecko::Auto, "firefox-esr"), Some(MARKERS));
+        assert_eq!(collects(Gecko::Off, "firefox-esr"), None);
         File::create(program("browser")).unwrap();
-        assert_eq!(features(Gecko::Auto, "browser"), None);
-        assert_eq!(features(Gecko::On, "browser"), Some(MARKERS));
-        assert_eq!(features(Gecko::Ipc, "browser"), Some(MESSAGES));
+        assert_eq!(collects(Gecko::Auto, "browser"), None);
+        assert_eq!(collects(Gecko::On, "browser"), Some(MARKERS));
+        assert_eq!(collects(Gecko::Ipc, "browser"), Some(MESSAGES));
         File::create(program("libxul.so")).unwrap();
-        assert_eq!(features(Gecko::Auto, "browser"), Some(MARKERS));
+        assert_eq!(collects(Gecko::Auto, "browser"), Some(MARKERS));
     }
 
     #[test]
@@ -218,7 +236,7 @@ mod tests {
         let program = Path::new("/usr/bin/firefox");
         for name in ["MOZ_PROFILER_STARTUP", "MOZ_PROFILER_SHUTDOWN", "MOZ_UPLOAD_DIR"] {
             let environment = Environment::from([(name.into(), "".into())]);
-            assert_eq!(features(Gecko::On, program, &environment), None, "{name}");
+            assert_eq!(collects(Gecko::On, program, &environment), None, "{name}");
         }
     }
 
