@@ -1,8 +1,8 @@
 //! Which files are taken, how much of them, and whose.
 
 use super::*;
-use crate::record::identity::Environment;
 use crate::record::gecko::MARKERS;
+use crate::record::identity::Environment;
 
 #[test]
 fn names_give_kind_and_pid() {
