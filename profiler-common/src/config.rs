@@ -110,7 +110,7 @@ config! {
         task_in_iowait_mask: u32 = 0;
         task_pagefault_disabled: u32 = MISSING, at "task_struct.pagefault_disabled";
         mm_pgd: u32 = MISSING, at "mm_struct.pgd";
-        /// 1: pages that system calls map ahead are recorded, where no fault shows them.
+        /// 1: page tables can be read, so pages that system calls map ahead are recorded where no fault shows them.
         populated: u32 = 0;
         /// Flags of all new mappings: `mlockall` sets one.
         mm_def_flags: u32 = MISSING, optionally at "mm_struct.def_flags";

@@ -222,6 +222,14 @@ impl Task {
         unsafe { arch::call(self.pt_regs(), || load(self.0, config!(task_status))) }
     }
 
+    /// Whether the number of the system call is one of these, in any table: a few instructions, for hooks that run often. False in an exception or an interrupt.
+    #[inline(always)]
+    pub fn may_be_in(self, calls: &[u32]) -> bool {
+        // SAFETY: as above.
+        let number = unsafe { arch::call_number(self.pt_regs()) };
+        calls.contains(&number)
+    }
+
     /// First argument of the system call.
     #[inline(always)]
     pub fn first_argument(self, call: u32) -> u64 {

@@ -106,6 +106,16 @@ pub unsafe fn call(regs: *const TaskRegs, _: impl FnOnce() -> Option<u32>) -> Op
     (state & MODE32 == 0 && number < CALLS).then_some(number)
 }
 
+/// Number of the system call, or one that no table has.
+///
+/// # Safety
+/// As [`call`].
+#[inline(always)]
+pub unsafe fn call_number(regs: *const TaskRegs) -> u32 {
+    // SAFETY: by this function's own condition.
+    unsafe { register!(regs, syscallno) as u32 }
+}
+
 /// First argument of the system call.
 ///
 /// # Safety

@@ -105,6 +105,16 @@ pub unsafe fn call(regs: *const TaskRegs, status: impl FnOnce() -> Option<u32>) 
     (number < CALLS).then_some(number as u32 | table)
 }
 
+/// Number of the system call in its table, or one that no table has.
+///
+/// # Safety
+/// As [`regs_of`].
+#[inline(always)]
+pub unsafe fn call_number(regs: *const TaskRegs) -> u32 {
+    // SAFETY: by this function's own condition.
+    unsafe { (register!(regs, orig_rax) & !X32) as u32 }
+}
+
 /// First argument of the system call.
 ///
 /// # Safety

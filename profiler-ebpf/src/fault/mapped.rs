@@ -128,33 +128,31 @@ pub unsafe extern "C" fn read_block(state: *mut ThreadState, top: u64, direct: u
             7 << middle >> 1
         };
         for chunk in 0..CHUNKS as u64 {
-            if wanted >> chunk & 1 != 0 && read_chunk(state, block.page(0), chunk) == 0 {
+            if wanted >> chunk & 1 == 0 {
+                continue;
+            }
+            let bits = read_chunk(block.page(0), chunk);
+            if bits == UNREADABLE {
                 return 0;
             }
+            let mapped = (&raw mut (*state).faults.inner.body.mapped).cast::<u16>();
+            *mapped.add(chunk as usize & (CHUNKS - 1)) = bits as u16;
         }
         u32::from(block.is_unchanged())
     }
 }
 
-/// Reads some entries of the page table at `table`. 0: they can't be read.
+/// Result of [`read_chunk`]: the entries can't be read.
+pub(super) const UNREADABLE: u64 = u64::MAX;
+
+/// [`table::chunk`], or [`UNREADABLE`].
 ///
-/// # Safety
-/// As [`read_block`].
+/// Exported: to the verifier the result is any number. Where it can see how the bits arise, 7.2 follows each combination of them through what its
+/// caller compares.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub unsafe extern "C" fn read_chunk(state: *mut ThreadState, table: u64, chunk: u64) -> u32 {
-    if state.is_null() {
-        return 0;
-    }
-    let Some(bits) = table::chunk(table, chunk) else {
-        return 0;
-    };
-    // SAFETY: by this function's own condition, and the index is below `CHUNKS`.
-    unsafe {
-        let mapped = (&raw mut (*state).faults.inner.body.mapped).cast::<u16>();
-        *mapped.add(chunk as usize & (CHUNKS - 1)) = bits as u16;
-    }
-    1
+pub extern "C" fn read_chunk(table: u64, number: u64) -> u64 {
+    table::chunk(table, number).unwrap_or(UNREADABLE)
 }
 
 /// The pages of the block that belong to the mapping, from the first to the one after the last; zeroes if its range is

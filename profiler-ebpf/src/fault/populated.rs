@@ -14,9 +14,10 @@ use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::Loss;
 use profiler_common::fault::{BLOCK_PAGES, CHUNK, PagesPopulated, Placed};
 use profiler_common::scope::ThreadState;
+use profiler_common::switch::CALL_I386;
 
-use super::mapped::{DIRECT_MAP_HIDDEN, LAST_PAGE, direct_map};
-use crate::arch::table::{self, Block};
+use super::mapped::{DIRECT_MAP_HIDDEN, LAST_PAGE, UNREADABLE, direct_map, read_chunk};
+use crate::arch::table::Block;
 use crate::arch::{SYS_MADVISE, SYS_MLOCK, SYS_MLOCK2, SYS_MMAP};
 use crate::emit::{self, At, lose, now};
 use crate::kernel::{Mm, Task, top_table};
@@ -49,7 +50,7 @@ const MOST_STEPS: u32 = 1 << 14;
 pub fn vm_unmapped_area(ctx: BtfTracePointContext) -> i32 {
     let _held = Held::new();
     let task = Task::current();
-    if config!(populated) == 0 || task.call() != Some(SYS_MMAP) {
+    if !task.may_be_in(&[SYS_MMAP]) || config!(populated) == 0 || task.call() != Some(SYS_MMAP) {
         return 0;
     }
     let Some(mm) = task.mm() else { return 0 };
@@ -71,17 +72,18 @@ pub fn vm_unmapped_area(ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-/// `mmap_lock_released(struct mm_struct *mm, ...)`: the lock of an address space is about to be released.
+/// `mmap_lock_released(struct mm_struct *mm, ...)`: the lock of an address space is about to be released. Before 6.8 at each fault, so what it
+/// tests first is cheap.
 #[btf_tracepoint(function = "mmap_lock_released")]
 pub fn mmap_lock_released(ctx: BtfTracePointContext) -> i32 {
     let _held = Held::new();
     let task = Task::current();
-    let Some(call) = task.call().filter(|_| config!(populated) != 0) else {
-        return 0;
-    };
-    if !matches!(call, SYS_MMAP | SYS_MADVISE | SYS_MLOCK | SYS_MLOCK2) {
+    if !task.may_be_in(&[SYS_MMAP, SYS_MADVISE, SYS_MLOCK, SYS_MLOCK2]) || config!(populated) == 0 {
         return 0;
     }
+    let Some(call) = task.call().filter(|&call| call & CALL_I386 == 0) else {
+        return 0;
+    };
     let Some(mm) = task.mm() else { return 0 };
     let mut arguments = [0; 3];
     // SAFETY: an own variable.
@@ -186,7 +188,7 @@ struct Scan {
 pub unsafe extern "C" fn read_range(state: *mut ThreadState, top: u64, start: u64, end: u64) -> u32 {
     let start = start >> PAGE << PAGE;
     let end = page_up(end);
-    if state.is_null() || config!(table_levels) == 0 || end <= start {
+    if state.is_null() || config!(populated) == 0 || end <= start {
         return 0;
     }
     // SAFETY: by this function's own condition.
@@ -259,9 +261,10 @@ unsafe fn goes_on(scan: *mut Scan) -> bool {
             (*scan).at = (at - 1 & !(BLOCK - 1)).max(start);
         } else {
             let last = (at - 1) >> PAGE & LAST_PAGE;
-            let Some(bits) = table::chunk((*scan).block.page(0), last / CHUNK) else {
+            let bits = read_chunk((*scan).block.page(0), last / CHUNK);
+            if bits == UNREADABLE {
                 return false;
-            };
+            }
             // From the chunk's first page or the range's to the last one before `at`.
             let first = (at - 1 & !((CHUNK << PAGE) - 1)).max(start);
             let count = (at - first) >> PAGE;
@@ -338,9 +341,10 @@ unsafe extern "C" fn step_around(_: u32, around: *mut c_void) -> c_long {
             return 1;
         }
         let page = at >> PAGE & LAST_PAGE;
-        let Some(bits) = table::chunk((*around).table, page / CHUNK) else {
+        let bits = read_chunk((*around).table, page / CHUNK);
+        if bits == UNREADABLE {
             return 1;
-        };
+        }
         let from = page & (CHUNK - 1);
         let count = ((end - at) >> PAGE).min(CHUNK - from);
         let bits = bits >> from & ((1 << count) - 1);

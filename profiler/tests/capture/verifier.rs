@@ -3,7 +3,7 @@
 use profiler::capture::hooks::ahead;
 use profiler::capture::hooks::attach::{self, Nouns};
 use profiler::capture::hooks::btf::{self, Btf};
-use profiler::capture::hooks::faults::{self, FaultMode};
+use profiler::capture::hooks::faults::{self, FaultMode, FaultSource, Faults};
 use profiler::capture::hooks::load::{self, Sizes};
 use profiler::capture::hooks::selection::Tables;
 use profiler::capture::hooks::waits::{self, OffCpu};
@@ -26,7 +26,14 @@ fn every_program_is_far_from_the_verifiers_limit() {
     let cpus = machine::cpus().unwrap();
     let mut beyond = Vec::new();
     let selection = everything();
-    for (walk, selection) in [(0, &Tables::default()), (1, &Tables::default()), (1, &selection)] {
+    let combinations = [
+        (0, &Tables::default(), None),
+        (1, &Tables::default(), None),
+        (1, &selection, None),
+        // What is used where the kernel refuses tier 1.
+        (1, &selection, Some(FaultSource::Tracepoint)),
+    ];
+    for (walk, selection, source) in combinations {
         if walk == 1 && load::walker_refused(&types).is_some() {
             continue;
         }
@@ -40,6 +47,10 @@ fn every_program_is_far_from_the_verifiers_limit() {
         let loaded = load::load(ahead::Loader::begin(), &config, sizes, &types).unwrap();
         let nouns = Nouns {
             asleep: true,
+            faults: Faults {
+                source,
+                ..Faults::default()
+            },
             ..Nouns::default()
         };
         let mut hooks = attach::attach(loaded, &cpus, nouns, selection).unwrap();
@@ -59,7 +70,7 @@ fn every_program_is_far_from_the_verifiers_limit() {
                 continue;
             };
             println!(
-                "walk {walk} selection {} {name}: {verified} verified, {} bytes",
+                "walk {walk} selection {} source {source:?} {name}: {verified} verified, {} bytes",
                 selection.is_used(),
                 info.size_translated().unwrap_or(0)
             );

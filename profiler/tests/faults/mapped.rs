@@ -50,7 +50,7 @@ struct Report {
     findings: Vec<Finding>,
 }
 
-#[derive(Debug, Default, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 struct Pages {
     file: String,
     faulted_bytes: u64,
@@ -112,13 +112,12 @@ fn reported_by(report: &Report, kernel: &Kernel) -> Reported {
     } = kernel;
     let is_it = |path: &str| path.contains(&format!("/mapped-{place}-{kind}-{pattern}-"));
     let pages = report.pages.iter().find(|row| is_it(&row.file)).cloned();
-    let may_lack = is_mapped_ahead(&kernel.kind) && !sees_calls();
-    assert!(pages.is_some() || may_lack, "{kernel:?}: no row of the file");
+    let pages = pages.unwrap_or_else(|| panic!("{kernel:?}: no row of the file"));
     let about_it = |finding: &&Finding| finding.file.as_deref().is_some_and(is_it);
     let findings = report.findings.iter().filter(about_it);
     Reported {
         kernel: kernel.clone(),
-        pages: pages.unwrap_or_default(),
+        pages,
         findings: findings.map(|finding| finding.cause.clone()).collect(),
     }
 }
@@ -143,21 +142,6 @@ const AHEAD: Files = &[
     "future:sparse",
 ];
 
-fn is_mapped_ahead(kind: &str) -> bool {
-    AHEAD
-        .iter()
-        .any(|file| file.split_once(':').is_some_and(|(ahead, _)| ahead == kind))
-}
-
-/// Whether tiers 2 and 3 see what system calls map (docs/page-faults.md): before Linux 6.8 that would cost too much.
-fn sees_calls() -> bool {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
-    let mut number = || numbers.next().and_then(|number| number.parse::<u32>().ok());
-    let version = (number(), number());
-    version >= (Some(6), Some(8)) && version < (Some(7), Some(0))
-}
-
 /// Records these files in a folder, and checks what is shown of each.
 fn expect_equal(tier: Tier, place: Place, files: Files) -> Vec<Reported> {
     let recorded = if together::is_asked() {
@@ -170,12 +154,12 @@ fn expect_equal(tier: Tier, place: Place, files: Files) -> Vec<Reported> {
         skip::skip(&reason);
         Vec::new()
     });
-    expect_each(tier, &reported);
+    expect_each(&reported);
     reported
 }
 
 /// Asserts that wasted pages were not mapped, and that the mapped pages are those that the kernel shows.
-fn expect_each(tier: Tier, reported: &[Reported]) {
+fn expect_each(reported: &[Reported]) {
     if let Some(reason) = reported.iter().find_map(|one| one.kernel.refused.as_ref()) {
         skip::skip(reason);
     }
@@ -184,9 +168,8 @@ fn expect_each(tier: Tier, reported: &[Reported]) {
         let unmapped = (PAGES - kernel.mapped) * PAGE;
         assert!(pages.wasted_bytes.is_none_or(|wasted| wasted <= unmapped), "{one:?}");
         let mapped = pages.sums().0.iter().sum::<u64>();
-        let is_unseen = is_mapped_ahead(&kernel.kind) && tier != Tier::Fentry && !sees_calls();
         // Without `wasted`, faults were lost.
-        if is_unseen || pages.wasted_bytes.is_none() {
+        if pages.wasted_bytes.is_none() {
             assert!(mapped <= kernel.mapped * PAGE, "{one:?}");
         } else {
             assert_eq!(mapped, kernel.mapped * PAGE, "{one:?}");
@@ -322,7 +305,7 @@ fn wide_windows(tier: Tier) {
     if let Some(_around) = Around::set(1 << 20) {
         let folder = Place::Disk.create();
         match folder.and_then(|folder| record(tier, &[(folder.path(), files)])) {
-            Ok(reported) => expect_each(tier, &reported),
+            Ok(reported) => expect_each(&reported),
             Err(reason) => skip::skip(&reason),
         }
     }

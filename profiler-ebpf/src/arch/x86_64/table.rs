@@ -104,11 +104,11 @@ pub fn chunk(table: u64, number: u64) -> Option<u64> {
     Some(bits)
 }
 
-/// 1 if an entry of the last level maps a page (`pte_present`), else 0. Without a branch: the verifier would follow two
-/// ways for each entry.
+/// 1 if an entry of the last level maps a page (`pte_present`), else 0. The sum carries if either bit is set: of other ways the compiler makes a
+/// branch, and the verifier would follow two ways for each entry.
 #[inline(always)]
 fn presence(entry: u64) -> u64 {
-    (entry | entry >> PROTNONE_BIT) & PRESENT
+    ((entry & (PRESENT | PROTNONE)) + (2 * PROTNONE - 1)) >> (PROTNONE_BIT + 1)
 }
 
 /// Number of the page that an entry of the last level maps.

@@ -77,8 +77,8 @@ pub fn configure(config: &mut Config, mode: FaultMode, types: &Types) {
         return;
     }
     config.find_vma = u32::from(types.has_function(FIND_VMA));
-    config.populated = u32::from(populated_is_cheap(machine::kernel_version()));
     if arch::page_tables(config).is_some() {
+        config.populated = 1;
         config.physical_end = machine::memory_end();
         config.wide_around = u32::from(exact_touch::around().is_some_and(|bytes| bytes > USUAL_AROUND));
     }
@@ -107,11 +107,6 @@ const MORE: [&str; 8] = [
 
 /// Hooks of pages that system calls map ahead, which tiers 2 and 3 do not see otherwise; each is optional.
 const POPULATED: [&str; 2] = ["vm_unmapped_area", "mmap_lock_released"];
-/// The first version in which page faults of files do without the lock of the address space (`vmf_can_call_fault` in
-/// mm/memory.c), so that these hooks cost nothing there.
-const POPULATED_SINCE: (u32, u32) = (6, 8);
-/// The first version in which they are not used: the verifier of 7.2 did not come to an end with `mmap_lock_released`.
-const POPULATED_UNTIL: (u32, u32) = (7, 0);
 
 /// Remedies of refused hooks.
 const NEXT_TIER: &str = "no action needed: falling back to the next tier (docs/page-faults.md)";
@@ -159,7 +154,7 @@ pub fn programs(ebpf: &mut Ebpf, btf: &Btf, asked: Faults) -> Vec<Wanted> {
     if is_counted {
         wanted.push((COUNTED, COUNTED));
     }
-    if !is_handled && populated_is_cheap(machine::kernel_version()) {
+    if !is_handled {
         wanted.extend(ahead::by_name(&POPULATED));
     }
     if is_handled || tries(FaultSource::Tracepoint) {
@@ -205,7 +200,7 @@ pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &m
         unload(ebpf, &POPULATED);
         return Watched::default();
     };
-    populated(ebpf, btf, status);
+    status.extend(hook::attach_tracepoints(ebpf, btf, ("fault", &POPULATED), NOT_SEEN));
     Watched {
         source: Some(source),
         has_events: true,
@@ -270,20 +265,6 @@ fn exceptions(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) -> bool 
 
 fn more(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) {
     status.extend(hook::attach_tracepoints(ebpf, btf, ("fault", &MORE), LEFT_OUT));
-}
-
-/// Whether the hooks of populated pages cost little in this version of the kernel.
-fn populated_is_cheap(kernel: Option<(u32, u32)>) -> bool {
-    kernel.is_some_and(|version| (POPULATED_SINCE..POPULATED_UNTIL).contains(&version))
-}
-
-fn populated(ebpf: &mut Ebpf, btf: &Btf, status: &mut Vec<HookStatus>) {
-    if populated_is_cheap(machine::kernel_version()) {
-        status.extend(hook::attach_tracepoints(ebpf, btf, ("fault", &POPULATED), NOT_SEEN));
-        return;
-    }
-    let why = "used on Linux 6.8 to 6.19 only".to_owned();
-    status.extend(POPULATED.map(|name| hook::row("fault", &format!("tp_btf/{name}"), Some(why.clone()), NOT_SEEN)));
 }
 
 /// The program on the kernel's counts of faults.
