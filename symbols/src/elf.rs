@@ -18,6 +18,7 @@ use object::read::CompressionFormat;
 use object::{Object as _, ObjectSection as _};
 
 pub use bytes::ElfBytes;
+pub(crate) use bytes::Reading;
 pub use dynamic::Dynamic;
 pub(crate) use excerpt::is_here;
 pub use excerpt::{Excerpt, Limits, excerpt};
@@ -129,7 +130,6 @@ pub struct ElfFile {
     arch: Arch,
     entry: u64,
     segments: Vec<Segment>,
-    soname: Option<String>,
 }
 
 impl ElfFile {
@@ -146,9 +146,19 @@ impl ElfFile {
         Self::open_here(&here)
     }
 
+    /// As [`ElfFile::open`], but only the used pages are read into the page cache, not those around them: a program that
+    /// starts with cold files waits for the others as it does otherwise.
+    ///
+    /// Errors: as for [`ElfFile::open`].
+    pub fn open_sparingly(file: File) -> Result<Self, ElfError> {
+        let path = patience::name_of(&file);
+        let here = patience::patiently(&path, move |progress| patience::here(file, progress))?;
+        Self::parse(map(&here, Reading::Only)?, Extent::Whole)
+    }
+
     /// As [`ElfFile::open`], for a file on a file system that responds.
     pub(crate) fn open_here(file: &File) -> Result<Self, ElfError> {
-        Self::parse(map(file)?, Extent::Whole)
+        Self::parse(map(file, Reading::Around)?, Extent::Whole)
     }
 
     /// Reads an ELF image in memory, such as the vdso's. Errors: every [`ElfError`] except `Io`.
@@ -158,7 +168,7 @@ impl ElfFile {
 
     /// Opens a separate debug file, whose segments are in the binary that it was split from.
     pub(crate) fn open_debug(file: &File) -> Result<Self, ElfError> {
-        Self::parse(map(file)?, Extent::Sections)
+        Self::parse(map(file, Reading::Around)?, Extent::Sections)
     }
 
     /// Reads a debug file in memory.
@@ -167,12 +177,7 @@ impl ElfFile {
     }
 
     fn parse(bytes: ElfBytes, extent: Extent) -> Result<Self, ElfError> {
-        let Headers {
-            arch,
-            entry,
-            segments,
-            soname,
-        } = headers::read(&bytes, extent)?;
+        let Headers { arch, entry, segments } = headers::read(&bytes, extent)?;
         let build_id = {
             let object = object::File::parse(&*bytes)?;
             object.build_id().ok().flatten().unwrap_or_default().to_vec()
@@ -189,7 +194,6 @@ impl ElfFile {
             arch,
             entry,
             segments,
-            soname,
         })
     }
 
@@ -220,8 +224,8 @@ impl ElfFile {
     }
 
     /// `DT_SONAME`: the name by which other files refer to this library.
-    pub fn soname(&self) -> Option<&str> {
-        self.soname.as_deref()
+    pub fn soname(&self) -> Option<String> {
+        headers::soname(&self.bytes).unwrap_or_default()
     }
 
     /// The section `name`, decompressed if necessary. `None` if there is none, if it has no bytes
@@ -279,7 +283,7 @@ impl ElfFile {
 }
 
 /// Maps a file of limited size.
-pub(crate) fn map(file: &File) -> Result<ElfBytes, ElfError> {
+pub(crate) fn map(file: &File, reading: Reading) -> Result<ElfBytes, ElfError> {
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(ElfError::NotAFile);
@@ -292,7 +296,7 @@ pub(crate) fn map(file: &File) -> Result<ElfBytes, ElfError> {
             found: 0,
         }),
         size if size > MAX_FILE_SIZE => Err(ElfError::TooLarge { size }),
-        _ => Ok(ElfBytes::map(file)?),
+        _ => Ok(ElfBytes::map(file, reading)?),
     }
 }
 

@@ -172,7 +172,7 @@ impl<'e> Loader<'e> {
         if self.found.len() >= MAX_FILES {
             return None;
         }
-        let elf = ElfFile::open(open_regular(path).ok()?).ok()?;
+        let elf = ElfFile::open_sparingly(open_regular(path).ok()?).ok()?;
         if self.seen.insert(path.to_owned()) {
             self.found.push(path.to_owned());
         }

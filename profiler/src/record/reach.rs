@@ -216,7 +216,7 @@ fn elf(file: &File) -> Option<ElfFile> {
     if start != *b"\x7fELF" {
         return None;
     }
-    ElfFile::open(file.try_clone().ok()?).ok()
+    ElfFile::open_sparingly(file.try_clone().ok()?).ok()
 }
 
 /// Whether its DWARF refers to other files (`-gsplit-dwarf`).

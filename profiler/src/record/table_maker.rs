@@ -210,7 +210,7 @@ struct Opened {
 
 impl Opened {
     fn new(file: File, stamp: Option<Stamp>) -> Option<Self> {
-        let elf = ElfFile::open(file).ok()?;
+        let elf = ElfFile::open_sparingly(file).ok()?;
         Some(Self { elf, stamp })
     }
 

@@ -5,9 +5,22 @@ use std::io;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use memmap2::Mmap;
+use memmap2::{Advice, Mmap};
 
 use super::guard::Guard;
+
+/// Bytes that the kernel is asked to read at once: rarely more than it reads per request (`mm/readahead.c`:
+/// `force_page_cache_ra`).
+const PIECE: usize = 128 << 10;
+
+/// What a mapping reads of its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// What the kernel expects to be needed: up to the disk's read-ahead, around each page.
+    Around,
+    /// The pages that are used.
+    Only,
+}
 
 /// Some bytes of an ELF file. Cheap to clone; keeps the mapping alive.
 #[derive(Clone)]
@@ -36,13 +49,17 @@ impl Backing {
 impl ElfBytes {
     /// Maps the whole of `file`.
     #[allow(unsafe_code)]
-    pub(super) fn map(file: &File) -> io::Result<Self> {
+    pub(super) fn map(file: &File, reading: Reading) -> io::Result<Self> {
         // SAFETY: `Mmap` requires that the file is not changed meanwhile, which cannot be
         // guaranteed for the files of other programs. The map is private and read-only, and every
         // reader treats the bytes as untrusted: each length and offset is checked against the map
         // on each use, so a change in place results in a wrong name or an error. A part that is cut
         // off reads as zeros, because of the guard.
         let map = unsafe { Mmap::map(file)? };
+        if reading == Reading::Only {
+            // For a mapping, POSIX_FADV_RANDOM changes nothing (`mm/filemap.c`: `do_sync_mmap_readahead`).
+            map.advise(Advice::Random)?;
+        }
         Ok(Self {
             range: 0..map.len(),
             backing: Arc::new(Backing::Mapped(Guard::new(&map)?, map)),
@@ -57,6 +74,20 @@ impl ElfBytes {
             backing: Arc::clone(&self.backing),
             range: start..end,
         })
+    }
+
+    /// A copy. All of it is read from the file, and nothing around it if the mapping reads [`Reading::Only`] what is
+    /// used.
+    pub fn to_owned_bytes(&self) -> Vec<u8> {
+        let mut copy = Vec::with_capacity(self.len());
+        for (index, piece) in self.chunks(PIECE).enumerate() {
+            if let Backing::Mapped(_, map) = &*self.backing {
+                // Otherwise each page would be a request of its own.
+                let _ = map.advise_range(Advice::WillNeed, self.range.start + index * PIECE, piece.len());
+            }
+            copy.extend_from_slice(piece);
+        }
+        copy
     }
 
     /// Whether the bytes are shared.

@@ -11,7 +11,7 @@ use object::read::elf::{FileHeader, ProgramHeader as _, SectionHeader};
 use object::{Endianness, ObjectSection as _, SectionFlags, elf};
 
 use super::MAX_FILE_SIZE;
-use super::bytes::ElfBytes;
+use super::bytes::{ElfBytes, Reading};
 use crate::patience::Progress;
 
 /// The flags of a section whose bytes were left out: all flags that are reserved for operating systems; no file has more than two of them.
@@ -84,7 +84,7 @@ pub fn excerpt(from: &File, to: &File, limits: Limits, progress: &Progress) -> i
     copy.part(0..HEADER.min(size))?;
     let mut found = Excerpt::default();
     if size >= HEADER {
-        let start = ElfBytes::map(to)?;
+        let start = ElfBytes::map(to, Reading::Around)?;
         let sections = match start.get(..5) {
             Some([0x7f, b'E', b'L', b'F', 1]) => sections::<elf::FileHeader32<Endianness>>(&mut copy, &start)?,
             Some([0x7f, b'E', b'L', b'F', 2]) => sections::<elf::FileHeader64<Endianness>>(&mut copy, &start)?,

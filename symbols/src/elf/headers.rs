@@ -14,7 +14,6 @@ pub(super) struct Headers {
     pub arch: Arch,
     pub entry: u64,
     pub segments: Vec<Segment>,
-    pub soname: Option<String>,
 }
 
 /// Which parts of the file must be present.
@@ -103,15 +102,21 @@ fn read_class<E: FileHeader<Endian = Endianness>>(data: &[u8], extent: Extent) -
         arch: Arch::from_machine(header.e_machine(endian)),
         entry: header.e_entry(endian).into(),
         segments,
-        soname: soname(header, endian, data).unwrap_or_default(),
     })
 }
 
-fn soname<E: FileHeader<Endian = Endianness>>(
-    header: &E,
-    endian: Endianness,
-    data: &[u8],
-) -> object::read::Result<Option<String>> {
+/// `DT_SONAME`. Errors: the file is damaged.
+pub(super) fn soname(data: &[u8]) -> object::read::Result<Option<String>> {
+    if data.get(4) == Some(&1) {
+        soname_of::<elf::FileHeader32<Endianness>>(data)
+    } else {
+        soname_of::<elf::FileHeader64<Endianness>>(data)
+    }
+}
+
+fn soname_of<E: FileHeader<Endian = Endianness>>(data: &[u8]) -> object::read::Result<Option<String>> {
+    let header = E::parse(data)?;
+    let endian = header.endian()?;
     let sections = header.sections(endian, data)?;
     let Some((dynamic, link)) = sections.dynamic(endian, data)? else {
         return Ok(None);

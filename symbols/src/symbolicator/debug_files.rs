@@ -110,7 +110,7 @@ impl Read {
 
     /// Opens a symbol file, which is not ELF.
     pub(crate) fn plain(&self, file: &File) -> FileAndPathHelperResult<Contents> {
-        let bytes = elf::map(file)?;
+        let bytes = elf::map(file, elf::Reading::Around)?;
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         files.push(bytes.clone());
         Ok(Contents::plain(bytes))

@@ -25,16 +25,17 @@ const LR: u32 = 30;
 
 /// The functions of a vdso, and their rules; of any other file, none.
 pub(super) fn of_vdso(elf: &ElfFile, arch: Arch) -> Vec<Stubs> {
-    let [signal] = elf.functions_named([SIGNAL_RETURN]);
-    let (Arch::Aarch64, Some(signal)) = (arch, signal) else {
-        return Vec::new();
+    // Symbols last: to look at them reads them into the page cache.
+    let has_rules = || {
+        elf.section(".eh_frame")
+            .is_some_and(|section| !section.bytes.is_empty())
     };
-    if elf
-        .section(".eh_frame")
-        .is_some_and(|section| !section.bytes.is_empty())
-    {
+    if arch != Arch::Aarch64 || has_rules() {
         return Vec::new();
     }
+    let [Some(signal)] = elf.functions_named([SIGNAL_RETURN]) else {
+        return Vec::new();
+    };
     let Some(text) = elf.section(".text") else {
         return Vec::new();
     };

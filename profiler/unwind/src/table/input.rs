@@ -52,7 +52,7 @@ impl Input {
             return Err(TableError::TooLarge);
         }
         let start = |name| elf.section_svma(name).map(|svma| svma.start);
-        let bytes = |section: Option<Section>| section.map_or_else(Vec::new, |section| section.bytes.to_vec());
+        let bytes = |section: Option<Section>| section.map_or_else(Vec::new, |section| section.bytes.to_owned_bytes());
         let executable = elf.segments().iter().filter(|segment| segment.executable);
         let mut input = Self {
             digest: Digest::default(),
