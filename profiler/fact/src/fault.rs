@@ -293,6 +293,9 @@ pub struct MappedFile {
     pub sections: Vec<FileSection>,
     /// Symbols at the touched offsets, by offset.
     pub symbols: Vec<FileSymbol>,
+    /// Variables that contain futexes, by address.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<FileVariable>,
 }
 
 impl MappedFile {
@@ -304,6 +307,13 @@ impl MappedFile {
     /// Name of the symbol that contains a byte of the file.
     pub fn symbol(&self, byte: FileOffset) -> Option<&str> {
         Some(&*self.symbols.get(self.symbol_index(byte)?)?.name)
+    }
+
+    /// The variable at this distance from the start of the file's mappings.
+    pub fn variable(&self, distance: u64) -> Option<&FileVariable> {
+        let after = self.variables.partition_point(|variable| variable.start <= distance);
+        let variable = self.variables.get(after.checked_sub(1)?)?;
+        (distance - variable.start < variable.size).then_some(variable)
     }
 
     /// Index of [`Self::section`] in `sections`.
@@ -344,5 +354,16 @@ pub struct FileSymbol {
     /// First byte in the file.
     pub offset: u64,
     /// Size in bytes; reaches at least the last touched offset.
+    pub size: u64,
+}
+
+/// A variable that contains a futex: its memory may have no bytes in the file (`.bss`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileVariable {
+    /// Demangled name.
+    pub name: String,
+    /// Distance of its first byte from the start of the file's mappings.
+    pub start: u64,
+    /// Size in bytes.
     pub size: u64,
 }

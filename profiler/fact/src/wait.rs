@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{KernelLock, MappedFileId, StackId, ThreadId};
+use super::{KernelLock, MappedFile, MappedFileId, StackId, ThreadId};
 use base::addr::{Avma, Timestamp};
 use base::named;
 
@@ -122,6 +122,18 @@ pub struct Futex {
     /// The file in whose data it is, including data without bytes in the file (`.bss`), and the distance in bytes from
     /// the start of that file's mappings, which in a shared library is the address of the symbol.
     pub place: Option<(MappedFileId, u64)>,
+}
+
+impl Futex {
+    /// The variable that it is in: `queue`, or `queue + 0x8` behind its start.
+    pub fn symbol(&self, files: &[MappedFile]) -> Option<String> {
+        let (file, distance) = self.place?;
+        let variable = files.get(file.index())?.variable(distance)?;
+        Some(match distance - variable.start {
+            0 => variable.name.clone(),
+            behind => format!("{} + {behind:#x}", variable.name),
+        })
+    }
 }
 
 /// The thread that woke another.

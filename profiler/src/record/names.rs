@@ -1,5 +1,5 @@
-//! Names the frames of a recording, and the file offsets that faults touched: each module's addresses are looked up
-//! in one batch, and modules in parallel.
+//! Names the frames of a recording, the file offsets that faults touched, and the futexes: each module's addresses are
+//! looked up in one batch, and modules in parallel.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -24,13 +24,13 @@ struct Wanted {
     /// `None`: no frame is in it.
     module: Option<ModuleId>,
     request: BinaryRequest,
-    /// Those of the frames, then those of the file offsets.
+    /// Those of the frames, then those of the file offsets and futexes.
     addresses: Vec<u32>,
     frames: Vec<FrameId>,
     places: Option<Places>,
 }
 
-/// Names every frame that has no name yet, and every offset in `files`, also with symbols from `servers`. What has no
+/// Names every frame that has no name yet, and every offset and futex in `files`, also with symbols from `servers`. What has no
 /// symbols stays unnamed, and the module gives the reason.
 pub fn resolve(
     tables: &mut Tables,
@@ -64,7 +64,7 @@ pub fn resolve(
             Ok(mut names) => {
                 let file = short_path(&one.request.path.to_string_lossy()).to_owned();
                 names.iter_mut().flatten().for_each(|name| spell(name, &file));
-                let of_places = names.split_off(one.frames.len().min(names.len()));
+                let mut of_places = names.split_off(one.frames.len().min(names.len()));
                 let base = one
                     .module
                     .map_or(0, |module| tables.modules[module.index()].base_svma.0);
@@ -74,7 +74,10 @@ pub fn resolve(
                     }
                 }
                 if let Some(places) = one.places {
-                    places::note(&mut tables.files[places.file.index()], &places.bytes, of_places);
+                    let of_futexes = of_places.split_off(places.bytes.len().min(of_places.len()));
+                    let file = &mut tables.files[places.file.index()];
+                    places::note_variables(file, &places.futexes, of_futexes);
+                    places::note(file, &places.bytes, of_places);
                 }
             }
             Err(error) => {
@@ -150,9 +153,12 @@ fn with_places(tables: &Tables, mut wanted: Vec<Wanted>, places: Vec<Places>) ->
             by_file.insert((module.file, PathBuf::from(&module.path)), index);
         }
     }
-    for places in places.into_iter().filter(|places| !places.bytes.is_empty()) {
+    for places in places {
+        let addresses: Vec<u32> = places.addresses().collect();
+        if addresses.is_empty() {
+            continue;
+        }
         let known = by_file.remove(&(places.mapped_as, places.request.path.clone()));
-        let addresses = places.bytes.iter().map(|(_, address)| *address);
         if let Some(one) = known.and_then(|index| wanted.get_mut(index)) {
             one.addresses.extend(addresses);
             one.places = Some(places);
@@ -160,7 +166,7 @@ fn with_places(tables: &Tables, mut wanted: Vec<Wanted>, places: Vec<Places>) ->
             wanted.push(Wanted {
                 module: None,
                 request: places.request.clone(),
-                addresses: addresses.collect(),
+                addresses,
                 frames: Vec::new(),
                 places: Some(places),
             });

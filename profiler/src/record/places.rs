@@ -1,4 +1,5 @@
-//! Sections and symbols at the file offsets that faults touched, for files that are ELF.
+//! Sections and symbols at the file offsets that faults touched, and variables that contain futexes, for files that are
+//! ELF.
 
 use std::path::PathBuf;
 
@@ -6,14 +7,14 @@ use symbols::elf::SectionPlace;
 use symbols::{AddressName, BinaryRequest};
 
 use super::binaries::OpenBinaries;
-use crate::addr::FileOffset;
+use crate::addr::{FileOffset, PAGE};
 use crate::event::FileId;
-use crate::fact::fault::{FileSection, FileSymbol, MappedFileId};
+use crate::fact::fault::{FileSection, FileSymbol, FileVariable, MappedFileId};
 use crate::fact::replay::files::{FileIndex, is_on_disk};
 use crate::fact::{MappedFile, Tables};
 use crate::unwind::Binaries as _;
 
-/// The offsets of one file that need a symbol.
+/// The offsets and futexes of one file that need a symbol.
 pub struct Places {
     /// The index of the file.
     pub file: MappedFileId,
@@ -23,14 +24,25 @@ pub struct Places {
     pub request: BinaryRequest,
     /// Offsets in the file, ascending, and their addresses relative to its base.
     pub bytes: Vec<(FileOffset, u32)>,
+    /// Distances of futexes from the start of the file's mappings, ascending, and the same addresses.
+    pub futexes: Vec<(u64, u32)>,
 }
 
-/// Adds the sections of every ELF file, and returns which offsets in them need a symbol.
+impl Places {
+    /// The addresses to look up, relative to the file's base: those of the offsets, then those of the futexes.
+    pub fn addresses(&self) -> impl Iterator<Item = u32> {
+        let bytes = self.bytes.iter().map(|(_, address)| *address);
+        bytes.chain(self.futexes.iter().map(|(_, address)| *address))
+    }
+}
+
+/// Adds the sections of every ELF file, and returns which offsets and futexes in them need a symbol.
 pub fn sections(tables: &mut Tables, index: &FileIndex, binaries: &OpenBinaries) -> Vec<Places> {
     let mut wanted = Vec::new();
     for (id, known) in (0u32..).map(MappedFileId).zip(&mut tables.files) {
-        let touched = index.touched(id);
-        if !is_on_disk(&known.path) || touched.is_empty() || !known.sections.is_empty() {
+        let (touched, futexes) = (index.touched(id), index.futexes(id));
+        let is_needed = !touched.is_empty() || !futexes.is_empty();
+        if !is_on_disk(&known.path) || !is_needed || !known.sections.is_empty() {
             continue;
         }
         let mapped_as = index.mapped_as.get(id.index()).copied().unwrap_or(known.id);
@@ -46,6 +58,12 @@ pub fn sections(tables: &mut Tables, index: &FileIndex, binaries: &OpenBinaries)
             let address = svma_of(&sections, byte.0)?.checked_sub(base)?;
             Some((*byte, u32::try_from(address).ok()?))
         };
+        // The first mapping begins with the page of the first segment.
+        let start = base - base % PAGE;
+        let of_futex = |distance: &u64| {
+            let address = start.checked_add(*distance)?.checked_sub(base)?;
+            Some((*distance, u32::try_from(address).ok()?))
+        };
         wanted.push(Places {
             file: id,
             mapped_as,
@@ -55,6 +73,7 @@ pub fn sections(tables: &mut Tables, index: &FileIndex, binaries: &OpenBinaries)
                 build_id: known.build_id.clone(),
             },
             bytes: touched.iter().filter_map(relative).collect(),
+            futexes: futexes.iter().filter_map(of_futex).collect(),
         });
         known.sections = sections.into_iter().map(section).collect();
     }
@@ -79,6 +98,21 @@ fn svma_of(sections: &[SectionPlace], byte: u64) -> Option<u64> {
     let section = sections.get(index)?;
     let place = byte - section.offset;
     (section.loaded && place < section.size).then(|| section.svma.wrapping_add(place))
+}
+
+/// Records the variables found at `futexes`.
+pub fn note_variables(file: &mut MappedFile, futexes: &[(u64, u32)], names: Vec<Option<AddressName>>) {
+    let found = futexes.iter().zip(names).filter_map(|((distance, address), name)| {
+        let name = name.filter(|name| !name.is_nameless)?;
+        Some(FileVariable {
+            start: distance.checked_sub(u64::from(address.checked_sub(name.symbol_start)?))?,
+            size: name.symbol_size?.into(),
+            name: name.symbol,
+        })
+    });
+    file.variables = found.collect();
+    file.variables.sort_by_key(|variable| variable.start);
+    file.variables.dedup();
 }
 
 /// Records the symbols found at `bytes`: a look-up at each of them returns its own.
@@ -156,6 +190,31 @@ mod tests {
         }
 
         #[test]
+        fn each_futex_finds_its_own_variable(
+            sizes in prop::collection::vec((1..60u32, 0..20u32), 1..8),
+            futexes in prop::collection::btree_set(0..400u32, 0..30),
+        ) {
+            // Variables with gaps, from address 0; the first segment is at 0x1000.
+            let mut variables = Vec::new();
+            let mut end = 0;
+            for (size, gap) in sizes {
+                variables.push((end, size));
+                end += size + gap;
+            }
+            let futexes: Vec<_> = futexes.iter().map(|at| (u64::from(*at) + 0x1000, *at)).collect();
+            let name = |at: u32| name_at(&variables, at).map(|name| AddressName {
+                symbol_size: variables.iter().find(|(start, _)| *start == name.symbol_start).map(|(_, size)| *size),
+                ..name
+            });
+            let mut file = MappedFile::default();
+            note_variables(&mut file, &futexes, futexes.iter().map(|(_, at)| name(*at)).collect());
+            for (distance, at) in futexes {
+                let found = file.variable(distance).map(|found| (found.name.clone(), distance - found.start));
+                prop_assert_eq!(found, name(at).map(|name| (name.symbol, u64::from(at - name.symbol_start))));
+            }
+        }
+
+        #[test]
         fn hostile_answers_never_panic(bytes in prop::collection::btree_map(any::<u64>(), any::<(u32, u32, Option<u32>)>(), 0..20)) {
             let name = |(_, symbol_start, symbol_size): &(u32, u32, Option<u32>)| AddressName {
                 is_nameless: false,
@@ -164,8 +223,10 @@ mod tests {
                 symbol_size: *symbol_size,
                 inline_chain: Vec::new(),
             };
-            let names = bytes.values().map(|values| Some(name(values))).collect();
+            let names: Vec<_> = bytes.values().map(|values| Some(name(values))).collect();
             let places: Vec<_> = bytes.iter().map(|(byte, values)| (FileOffset(*byte), values.0)).collect();
+            let futexes: Vec<_> = bytes.iter().map(|(byte, values)| (*byte, values.0)).collect();
+            note_variables(&mut MappedFile::default(), &futexes, names.clone());
             note(&mut MappedFile::default(), &places, names);
         }
     }

@@ -68,6 +68,7 @@ fn file(path: &str, inode: u64) -> MappedFile {
             offset: 0x1_0000,
             size: 0x1000,
         }],
+        ..MappedFile::default()
     }
 }
 

@@ -183,6 +183,41 @@ fn the_lock_of_an_inode_is_held_by_the_other_writer() {
     }
 }
 
+/// Whether the kernel lists this variable; counts the test as skipped if not.
+fn lists(variable: &str) -> bool {
+    let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap();
+    let mut lines = symbols.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let is_listed = lines.any(|words| matches!(words[..], [_, "b" | "B" | "d" | "D", name] if name == variable));
+    if !is_listed {
+        skip::skip(&format!(
+            "this kernel lists no variable {variable} (CONFIG_KALLSYMS_ALL)"
+        ));
+    }
+    is_listed
+}
+
+#[test]
+fn a_lock_that_is_a_variable_has_its_name() {
+    needs_capture!();
+    if !reports_locks() || !lists("namespace_sem") {
+        return;
+    }
+    let Some(run) = record("mountlock", |_| None) else {
+        return;
+    };
+    for input in ["log", "out.json.gz"] {
+        let locks = locks(&run.outcome, input);
+        let found = locks.iter().find(|lock| lock["lock"] == "namespace_sem");
+        let lock = found.unwrap_or_else(|| panic!("{input}: {locks:?}"));
+        assert_eq!(
+            (&lock["kind"], &lock["number"]),
+            (&"rwsem".into(), &Value::Null),
+            "{lock}"
+        );
+        assert!((2..=4).contains(&lock["waiters"].as_u64().unwrap()), "{lock}");
+    }
+}
+
 /// The threads of `inversion.c`, by tid, and times in ns.
 #[derive(Debug, Deserialize)]
 struct Inverted {

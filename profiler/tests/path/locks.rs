@@ -1,5 +1,8 @@
 //! `ngmi waits --locks`: which thread had a lock for how long, and what it did then, as the program knows it.
 
+use std::path::Path;
+use std::process::Command;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -50,6 +53,27 @@ fn of<'l>(locks: &'l [Value], known: &Known) -> &'l Value {
     lock.unwrap_or_else(|| panic!("no lock {address} in {locks:?}"))
 }
 
+/// The program's variable at this distance from its start, as nm lists it.
+fn variable_at(program: &Path, distance: u64) -> String {
+    let listed = Command::new("nm").arg("-S").arg(program).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let words: Vec<Vec<&str>> = listed.lines().map(|line| line.split(' ').collect()).collect();
+    let hex = |digits: &str| u64::from_str_radix(digits, 16).unwrap();
+    let start = words.iter().find(|words| words.last() == Some(&"__executable_start"));
+    let address = hex(start.unwrap()[0]) + distance;
+    let variable = words.iter().find_map(|words| {
+        match words[..] {
+            [start, size, "b" | "B" | "d" | "D", name] => Some((address.checked_sub(hex(start))?, hex(size), name)),
+            _ => None,
+        }
+        .filter(|(behind, size, _)| behind < size)
+    });
+    match variable.unwrap_or_else(|| panic!("no variable at {distance:#x} in {listed}")) {
+        (0, _, name) => name.to_owned(),
+        (behind, _, name) => format!("{name} + {behind:#x}"),
+    }
+}
+
 /// What the holder of each lock did, in ms at least: the program asserts it by its own CPU time, sleeps and threads.
 const DID: [(&str, u64); 4] = [("cpu", 40), ("other", 30), ("fault", 25), ("queue", 40)];
 
@@ -76,6 +100,8 @@ fn a_holder_did_what_the_program_did() {
             lock["file"].as_str().is_some_and(|file| file.ends_with("holders")),
             !is_heap
         );
+        let symbol = (!is_heap).then(|| variable_at(&run.program, known.offset.unsigned_abs()));
+        assert_eq!(lock["symbol"].as_str(), symbol.as_deref(), "{lock}");
         assert_eq!((number(lock, "waits"), number(lock, "waiters")), (1, 1), "{lock}");
         let holder = &lock["by_holder"][0];
         assert_eq!(holder["thread"], "holder", "{lock}");

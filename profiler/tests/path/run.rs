@@ -61,6 +61,7 @@ impl Piece {
 
 /// A recording of a program, and its path.
 pub struct Run {
+    pub program: PathBuf,
     pub outcome: Outcome,
     pub window: Window,
     pub expected: Vec<Expected>,
@@ -141,6 +142,7 @@ fn record_once(folder: &Path, name: &str) -> Option<Run> {
     let rows = path(&outcome, &[&args[..], &["--ndjson"]].concat());
     let report = path(&outcome, &[&args[..], &["--json"]].concat());
     Some(Run {
+        program: oracle.path,
         window,
         expected,
         others,

@@ -108,6 +108,9 @@ fn of_tables(tables: &mut Tables, take: &mut dyn FnMut(Kind, &mut String)) {
         file.symbols
             .iter_mut()
             .for_each(|symbol| take(Kind::Function, &mut symbol.name));
+        file.variables
+            .iter_mut()
+            .for_each(|variable| take(Kind::Function, &mut variable.name));
     }
     tables
         .devices

@@ -17,6 +17,8 @@ const MAX_FILES: usize = 1 << 20;
 /// Maximum number of offsets of one file, and of all, with symbol lookup.
 const MAX_PLACES: usize = 1 << 20;
 const MAX_PLACES_IN_ALL: usize = 1 << 22;
+/// Maximum number of futexes, of all files, whose variables are searched.
+const MAX_FUTEXES: usize = 1 << 16;
 
 /// Pseudo files: opening them reads nothing that belongs to the program, and may have side effects.
 const NO_FILES: [&str; 5] = ["/dev/", "/proc/", "/sys/", "/memfd:", "/SYSV"];
@@ -45,6 +47,9 @@ pub struct FileIndex {
     /// Touched bytes, by file.
     touched: FxHashMap<MappedFileId, FxHashSet<u64>>,
     places: usize,
+    /// Distances of futexes from the start of the mappings, by file.
+    futexes: FxHashMap<MappedFileId, FxHashSet<u64>>,
+    futex_count: usize,
     /// Names that the kernel side sent for files that have none yet.
     pending_names: FxHashMap<FileId, String>,
     /// Names by the number that events use.
@@ -215,6 +220,20 @@ impl FileIndex {
             .collect();
         bytes.sort_unstable();
         bytes
+    }
+
+    /// Notes that a futex is in the file's data, at this distance from the start of its mappings.
+    pub fn has_futex(&mut self, file: MappedFileId, distance: u64) {
+        if self.futex_count < MAX_FUTEXES && self.futexes.entry(file).or_default().insert(distance) {
+            self.futex_count += 1;
+        }
+    }
+
+    /// Distances of a file's futexes, ascending.
+    pub fn futexes(&self, id: MappedFileId) -> Vec<u64> {
+        let mut distances: Vec<u64> = self.futexes.get(&id).into_iter().flatten().copied().collect();
+        distances.sort_unstable();
+        distances
     }
 
     fn touch(&mut self, list: &[MappedFile], file: MappedFileId, offset: FileOffset, byte: FileOffset) -> FilePlace {

@@ -2,7 +2,7 @@
 //!
 //! The bytes are hostile input. Integers, differences and bytes are those of docs/event-log.md. In order:
 //!
-//! 1. version (byte, now 2; version 1 had no 7);
+//! 1. version (byte, now 3; version 1 had no 7, version 2 no 8);
 //! 2. modules: bytes, JSON;
 //! 3. frames: count, then each: a byte (kind × 2 + 1 if it is a return address) and its values, below;
 //! 4. stacks: count, then each: its parent + 1 (0: none), which must be before it, and its frame;
@@ -12,7 +12,9 @@
 //! 7. files that faults, reads, waits and requests touched: count, then each: the file as the kernel had it and as its
 //!    mappings know it (each major, minor, inode, generation), path, deleted (byte), build id; sections: count, then
 //!    each: name, offset (a difference to the previous one's), size, address (a difference to the offset); symbols of
-//!    touched places: count, then each: name, offset (a difference to the previous one's), size.
+//!    touched places: count, then each: name, offset (a difference to the previous one's), size;
+//! 8. for each of these files, its variables with futexes: count, then each: name, distance from the start of the
+//!    file's mappings, size.
 //!
 //! Kinds of frames:
 //!
@@ -34,7 +36,7 @@ mod frames;
 
 use std::collections::VecDeque;
 
-use files::{decode_files, encode_files};
+use files::{decode_files, decode_variables, encode_files, encode_variables};
 use frames::{decode_frame, decode_names, encode_frame, encode_names, index_below};
 
 use crate::replay::files::FileIndex;
@@ -43,8 +45,8 @@ use base::addr::Timestamp;
 use base::event::FileId;
 use base::event::bytes::{Bytes, Malformed, put, put_bytes, put_difference};
 
-/// First byte: the version of this format. Version 1 had no files.
-const VERSION: u8 = 2;
+/// First byte: the version of this format. Version 1 had no files, version 2 no variables.
+const VERSION: u8 = 3;
 /// Maximum size of the module list, in bytes of JSON.
 const MAX_MODULES: usize = 64 << 20;
 /// Maximum size of noted event stacks, in bytes: some forty million stacks. Later events have similar stacks, or
@@ -192,6 +194,7 @@ pub fn encode(tables: &Tables, nodes: &[StackNode], stacks: &EventStacks, files:
     encode_names(&mut out, tables);
     put_bytes(&mut out, &stacks.bytes, usize::MAX);
     encode_files(&mut out, &tables.files, &files.mapped_as);
+    encode_variables(&mut out, &tables.files);
     out
 }
 
@@ -228,6 +231,9 @@ pub fn decode(bytes: &[u8]) -> Result<Resolved, Malformed> {
     let mut mapped_as = Vec::new();
     if version > 1 {
         (tables.files, mapped_as) = decode_files(&mut bytes)?;
+    }
+    if version > 2 {
+        decode_variables(&mut bytes, &mut tables.files)?;
     }
     Ok(Resolved {
         tables,

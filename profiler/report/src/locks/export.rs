@@ -58,6 +58,7 @@ columns! {
     "hand_over_ns": Number = named.row.tally.hand_over_ns;
     "unknown_ns": Number = named.row.tally.unknown_ns;
     "number": Id = named.name.and_then(|name| name.number);
+    "symbol": Text = named.name.and_then(|name| name.symbol.as_deref());
 }
 
 impl NamedRow<'_> {

@@ -113,8 +113,8 @@ pub fn of_kernel(tables: &Tables, stack: StackId) -> Option<(LockKind, Arc<str>)
 /// What a lock is called.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LockName {
-    /// `libfoo.so+0x40c0`, `0x7f12a0000b20`, `mmap_lock of PROCESS`, `cgroup_mutex`, `mutex #3`, `mutex`, or the path
-    /// of a file.
+    /// `queue + 0x8 of libfoo.so`, `libfoo.so+0x40c0`, `0x7f12a0000b20`, `mmap_lock of PROCESS`, `cgroup_mutex`,
+    /// `mutex #3`, `mutex`, or the path of a file.
     pub text: String,
     /// `futex`, `file`, or the kind of a kernel lock.
     pub kind: &'static str,
@@ -126,6 +126,8 @@ pub struct LockName {
     pub file: Option<String>,
     /// The distance from the start of that file's mappings.
     pub offset: Option<u64>,
+    /// The variable there, as [`Futex::symbol`] writes it.
+    pub symbol: Option<String>,
     /// The kernel's function that wanted it.
     pub taker: Option<Arc<str>>,
     /// The recording's number of a lock of the kernel that is not a variable.
@@ -139,9 +141,11 @@ impl LockName {
         match lock {
             Lock::Futex(process, futex) => {
                 let place = futex.place.and_then(|(file, offset)| Some((path(file)?, offset)));
-                let text = match &place {
-                    Some((path, offset)) => format!("{}+{offset:#x}", short_path(path)),
-                    None => format!("{:#x}", futex.address.0),
+                let symbol = futex.symbol(&tables.files);
+                let text = match (&place, &symbol) {
+                    (Some((path, _)), Some(symbol)) => format!("{symbol} of {}", short_path(path)),
+                    (Some((path, offset)), None) => format!("{}+{offset:#x}", short_path(path)),
+                    (None, _) => format!("{:#x}", futex.address.0),
                 };
                 let (file, offset) = place.unzip();
                 Self {
@@ -151,6 +155,7 @@ impl LockName {
                     address: Some(futex.address.0),
                     file,
                     offset,
+                    symbol,
                     ..Self::default()
                 }
             }

@@ -59,6 +59,8 @@ pub struct LockEntry {
     pub file: Option<String>,
     /// The distance from the start of that file's mappings.
     pub offset: Option<u64>,
+    /// The variable there, such as `queue + 0x8`.
+    pub symbol: Option<String>,
     /// The recording's number of a lock of the kernel that is not a variable.
     pub number: Option<u64>,
     /// The function that waited longest; for a lock of the kernel the kernel's one that wanted it.
@@ -160,6 +162,7 @@ fn entry(view: &LockView<'_, '_>, contended: &Contended) -> LockEntry {
         address: name.address.map(|address| format!("{address:#x}")),
         file: name.file,
         offset: name.offset,
+        symbol: name.symbol,
         number: name.number,
         function: taker
             .map(|taker| taker.to_string())

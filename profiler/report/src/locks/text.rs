@@ -44,7 +44,8 @@ impl LockEntry {
     }
 
     fn short(&self, place: usize) -> String {
-        if self.kind != "futex" && self.lock.len() > LOCK_WIDTH {
+        let is_named = self.kind != "futex" || self.symbol.is_some();
+        if is_named && self.lock.len() > LOCK_WIDTH {
             return format!("{place} {}", fit_middle(&self.lock, NAME_WIDTH));
         }
         let lock = fit_middle(&self.lock, LOCK_WIDTH);

@@ -74,6 +74,7 @@ columns! {
     "holder_pid": Number = row.holder().map(|holder| holder.pid);
     "holder_tid": Number = row.holder().map(|holder| holder.tid);
     "priority": Number = row.wait.priority.and_then(|priority| u64::try_from(priority).ok());
+    "futex_symbol": Text = row.wait.futex.and_then(|futex| futex.symbol(&row.view.tables.files));
 }
 
 impl<'r> WaitRow<'r> {

@@ -214,7 +214,9 @@ impl Replay<'_, '_> {
             .files
             .of_region(&mut self.tables.files, &self.tasks.files, &region)?;
         let start = self.tasks.start_of_file(process, &region);
-        Some((file, address.0.saturating_sub(start.0)))
+        let distance = address.0.saturating_sub(start.0);
+        self.files.has_futex(file, distance);
+        Some((file, distance))
     }
 
     /// The file of a descriptor, if it has a name: a pipe has one if mkfifo created it.

@@ -1,7 +1,7 @@
 //! Encodes and decodes files that faults touched.
 
 use crate::MappedFile;
-use crate::fault::{FileSection, FileSymbol};
+use crate::fault::{FileSection, FileSymbol, FileVariable};
 use base::event::FileId;
 use base::event::bytes::{Bytes, Malformed, put, put_bytes, put_difference};
 use base::event::format::MAX_TEXT;
@@ -77,9 +77,35 @@ pub fn decode_files(bytes: &mut Bytes<'_>) -> Result<(Vec<MappedFile>, Vec<FileI
             build_id,
             sections,
             symbols,
+            variables: Vec::new(),
         });
     }
     Ok((files, mapped_as))
+}
+
+pub fn encode_variables(out: &mut Vec<u8>, files: &[MappedFile]) {
+    for file in files {
+        put(out, file.variables.len() as u64);
+        for variable in &file.variables {
+            put_bytes(out, variable.name.as_bytes(), MAX_TEXT);
+            put(out, variable.start);
+            put(out, variable.size);
+        }
+    }
+}
+
+pub fn decode_variables(bytes: &mut Bytes<'_>, files: &mut [MappedFile]) -> Result<(), Malformed> {
+    for file in files {
+        for _ in 0..bytes.get_len(bytes.0.len())? {
+            file.variables.push(FileVariable {
+                name: text(bytes)?,
+                start: bytes.get()?,
+                size: bytes.get()?,
+            });
+        }
+        file.variables.sort_by_key(|variable| variable.start);
+    }
+    Ok(())
 }
 
 fn encode_id(out: &mut Vec<u8>, id: FileId) {

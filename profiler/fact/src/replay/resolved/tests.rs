@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::fault::{FileSection, FileSymbol};
+use crate::fault::{FileSection, FileSymbol, FileVariable};
 use crate::{Frame, FrameName, Location, MappedFile, ModuleId, ModuleKind, ProcessId, SourceFrame, TruncationReason};
 use base::addr::{Avma, FileOffset, KernelOffset, Svma};
 use base::event::FileId;
@@ -123,6 +123,11 @@ fn file() -> MappedFile {
             name: "main".into(),
             offset: 0x1200,
             size: 7,
+        }],
+        variables: vec![FileVariable {
+            name: "queue_lock".into(),
+            start: 0x4040,
+            size: 40,
         }],
     }
 }
