@@ -4,14 +4,14 @@ use std::cmp::Reverse;
 
 use rustc_hash::FxHashMap;
 
-use super::lanes::{EndedBy, Lane, LaneRequest, LaneSample, LaneWait, Lanes};
+use super::lanes::{EndedBy, Lane, LaneRead, LaneRequest, LaneSample, LaneWait, Lanes};
 use base::addr::{Timestamp, ns};
 use fact::{
-    Cause, EffectKind, EventKind, FactSink, Mark, ProcessId, Reason, SampleFact, Tables, ThreadId, Visit, WaitFact,
-    WaitReason, visit_stack,
+    Cause, EffectKind, EventKind, FactSink, FaultFact, Mark, ProcessId, Reason, SampleFact, Tables, ThreadId, Visit,
+    WaitFact, WaitReason, visit_stack,
 };
 
-/// Most waits, samples and requests that are kept, together: some 2.3 GiB with their lanes and the replay.
+/// Most waits, samples, requests and page faults that read, which are kept together: some 2.3 GiB with their lanes and the replay.
 const MAX_KEPT: usize = 1 << 23;
 
 /// Facts of a recording, by thread.
@@ -29,6 +29,7 @@ pub struct PathFacts {
 struct ThreadRows {
     waits: Vec<LaneWait>,
     samples: Vec<LaneSample>,
+    reads: Vec<LaneRead>,
     /// On CPUs, in ns.
     cpu: u64,
 }
@@ -96,6 +97,7 @@ impl PathFacts {
             let parent = tables.processes.get(process).and_then(|process| process.parent);
             let parent = parent.map(ProcessId::index).filter(|_| thread.is_main);
             let lane = Lane::new(thread.start, rows.waits, rows.samples);
+            let lane = lane.with_reads(rows.reads);
             lane.of_process(process, parent).ended(thread.end)
         });
         Lanes::new(lanes.collect())
@@ -159,6 +161,22 @@ impl FactSink for PathFacts {
     fn wait(&mut self, _: &Tables, wait: &WaitFact) {
         if let Some(rows) = self.rows(wait.thread) {
             rows.waits.push(lane_wait(wait));
+        }
+    }
+
+    fn fault(&mut self, _: &Tables, fault: &FaultFact) {
+        let (true, Some(place), Some(_)) = (self.keeps_samples, fault.place, fault.latency) else {
+            return;
+        };
+        if !(fault.major || fault.pages_read > 0 || fault.waited()) {
+            return;
+        }
+        if let Some(rows) = self.rows(fault.thread) {
+            rows.reads.push(LaneRead {
+                start: fault.start,
+                end: fault.end(),
+                file: place.file,
+            });
         }
     }
 

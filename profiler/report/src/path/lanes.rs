@@ -66,6 +66,17 @@ pub struct LaneSample {
     pub stack: Option<StackId>,
 }
 
+/// A page fault of a lane that read from a file, or waited for that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneRead {
+    /// When it began.
+    pub start: Timestamp,
+    /// When it ended; not before `start`.
+    pub end: Timestamp,
+    /// The file.
+    pub file: MappedFileId,
+}
+
 /// A thread's time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Lane {
@@ -79,6 +90,7 @@ pub struct Lane {
     ended: Option<Timestamp>,
     waits: Vec<LaneWait>,
     samples: Vec<LaneSample>,
+    reads: Vec<LaneRead>,
 }
 
 /// What a thread did just before a moment.
@@ -136,6 +148,22 @@ impl Lane {
         }
     }
 
+    /// The lane with these page faults, in any order. Those that begin within another one, which only damaged recordings
+    /// contain, are dropped.
+    #[must_use]
+    pub fn with_reads(self, mut reads: Vec<LaneRead>) -> Self {
+        reads.sort_by_key(|read| (read.start, read.end));
+        let mut free = Timestamp(0);
+        reads.retain(|read| {
+            let is_free = read.start >= free && read.start < read.end;
+            if is_free {
+                free = read.end;
+            }
+            is_free
+        });
+        Self { reads, ..self }
+    }
+
     /// The lane as a thread of the process with this index; for its first thread, with the process that created it.
     #[must_use]
     pub fn of_process(self, process: usize, parent: Option<usize>) -> Self {
@@ -170,6 +198,11 @@ impl Lane {
     /// Its samples by time.
     pub fn samples(&self) -> &[LaneSample] {
         &self.samples
+    }
+
+    /// Its page faults that read, by time; they do not overlap.
+    pub fn reads(&self) -> &[LaneRead] {
+        &self.reads
     }
 
     /// Its stretches on CPUs that are known, as those of the thread with this id.

@@ -1,11 +1,45 @@
-//! Divides time on a CPU among functions, by the samples of the thread.
+//! Divides time on a CPU among functions, by the samples of the thread, and finds the files that it read in page faults.
 
 use super::lanes::{Activity, Lane};
 use super::walk::Piece;
+use base::addr::Timestamp;
+use fact::MappedFileId;
 
-/// Appends a piece on a CPU in parts, the last one first: each moment belongs to the next sample of the same stretch on
-/// the CPU, else to its last one. A stretch without samples belongs to where the wait began that ended it.
+/// Appends a piece on a CPU in parts, the last one first.
 pub(super) fn split(lane: &Lane, piece: &Piece, to: &mut Vec<Piece>) {
+    let first = to.len();
+    by_function(lane, piece, to);
+    if !lane.reads().is_empty() {
+        for part in to.split_off(first) {
+            by_file(lane, &part, to);
+        }
+    }
+}
+
+/// Time on a CPU within a page fault that read a file is for that file: it would take none if the file were in memory.
+fn by_file(lane: &Lane, part: &Piece, to: &mut Vec<Piece>) {
+    let mut end = part.end;
+    let mut push = |start: Timestamp, end: Timestamp, file: Option<MappedFileId>| {
+        if start < end {
+            let mut piece = Piece { start, end, ..*part };
+            piece.spent.file = file;
+            to.push(piece);
+        }
+    };
+    let before = lane.reads().partition_point(|read| read.start < part.end);
+    let reads = lane.reads()[..before].iter().rev();
+    for read in reads.take_while(|read| read.end > part.start) {
+        let (from, until) = (read.start.max(part.start), read.end.min(end));
+        push(until, end, None);
+        push(from, until, Some(read.file));
+        end = from;
+    }
+    push(part.start, end, None);
+}
+
+/// Each moment belongs to the next sample of the same stretch on the CPU, else to its last one. A stretch without
+/// samples belongs to where the wait began that ended it.
+fn by_function(lane: &Lane, piece: &Piece, to: &mut Vec<Piece>) {
     let Activity::Ran(since) = lane.at(piece.end) else {
         to.push(*piece);
         return;

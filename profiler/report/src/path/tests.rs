@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::lanes::{EndedBy, Lane, LaneRequest, LaneSample, LaneWait, Lanes};
+use super::lanes::{EndedBy, Lane, LaneRead, LaneRequest, LaneSample, LaneWait, Lanes};
 use super::walk::{Kind, Piece, Window, walk};
 use super::what_if::Replay;
 use base::addr::{Timestamp, ns};
@@ -250,6 +250,40 @@ fn samples_divide_time_on_a_cpu() {
     assert_eq!(shown.collect::<Vec<_>>(), expected);
 }
 
+fn read(start: u64, end: u64, file: u32) -> LaneRead {
+    LaneRead {
+        start: Timestamp(start),
+        end: Timestamp(end),
+        file: MappedFileId(file),
+    }
+}
+
+#[test]
+fn time_on_a_cpu_within_a_fault_is_that_of_the_file_that_it_read() {
+    let disk = LaneWait {
+        in_fault: true,
+        file: Some(MappedFileId(3)),
+        ..wait(20, 50, 50, WaitReason::Disk, EndedBy::Interrupt)
+    };
+    // The second fault begins within the first, and the third one, which did not wait, has no length.
+    let reads = vec![read(90, 99, 4), read(10, 60, 3), read(15, 40, 5), read(70, 70, 5)];
+    let lanes = Lanes::new(vec![lane(0, &[disk]).with_reads(reads)]);
+    let pieces = walk(&lanes, ThreadId(0), window(0, 95));
+    let shown = pieces.iter().map(|piece| {
+        let file = piece.spent.file.map(|file| file.0);
+        (piece.start.0, piece.end.0, piece.spent.kind, file)
+    });
+    let expected = [
+        (0, 10, Kind::Cpu, None),
+        (10, 20, Kind::Cpu, Some(3)),
+        (20, 50, Kind::Fault, Some(3)),
+        (50, 60, Kind::Cpu, Some(3)),
+        (60, 90, Kind::Cpu, None),
+        (90, 95, Kind::Cpu, Some(4)),
+    ];
+    assert_eq!(shown.collect::<Vec<_>>(), expected);
+}
+
 /// Four threads hand a token around: a million waits, each woken by the thread before.
 fn relay(waits: u64) -> Lanes {
     let lane_of = |thread: u64| {
@@ -289,6 +323,7 @@ prop_compose! {
         process in 0..3_usize,
         waits in prop::collection::vec((0..120_u64, 0..30_u64, 0..30_u64, 0..5_usize, 0..=threads, any::<bool>(), 0..120_u64), 0..12),
         samples in prop::collection::vec((0..120_u64, 0..4_u32), 0..6),
+        reads in prop::collection::vec((0..120_u64, 0..30_u64, 0..3_u32), 0..4),
     ) -> Lane {
         let waits = waits.into_iter().map(|(start, blocked, queued, reason, waker, is_read, read)| {
             let reason = WaitReason::ALL[reason];
@@ -297,7 +332,9 @@ prop_compose! {
             LaneWait { request: is_read.then_some(request), ..wait(start, start + blocked, start + blocked + queued, reason, ended_by) }
         });
         let samples = samples.into_iter().map(|(time, stack)| LaneSample { time: Timestamp(time), stack: Some(StackId::new(stack)) });
-        Lane::new(Timestamp(born), waits.collect(), samples.collect()).of_process(process, parent)
+        let reads = reads.into_iter().map(|(start, took, file)| read(start, start + took, file));
+        let lane = Lane::new(Timestamp(born), waits.collect(), samples.collect()).with_reads(reads.collect());
+        lane.of_process(process, parent)
     }
 }
 
@@ -313,7 +350,8 @@ proptest! {
         length in 0..90_u64,
     ) {
         let span = window(start, start + length);
-        let limit: usize = lanes.iter().map(|lane| 4 * lane.waits().len() + lane.samples().len() + 3).sum();
+        let most = |lane: &Lane| 4 * lane.waits().len() + lane.samples().len() + 2 * lane.reads().len() + 3;
+        let limit: usize = lanes.iter().map(most).sum();
         let lanes = Lanes::new(lanes);
         for thread in 0..7 {
             let pieces = walk(&lanes, ThreadId(thread), span);
