@@ -1,12 +1,11 @@
-//! The kernel's perf events: opening them and reading their rings. Format: `perf_event_open(2)`.
+//! The kernel's perf events: opening them, here, and reading their rings. Format: `perf_event_open(2)`.
+
+mod ring;
 
 use std::io;
-use std::num::NonZeroUsize;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+pub use ring::Ring;
 
 /// `PERF_ATTR_SIZE_VER5`: known since Linux 4.1.
 const ATTR_SIZE: u32 = 112;
@@ -20,9 +19,6 @@ const IOC_SET_BPF: libc::c_ulong = 0x4004_2408;
 const BPF_LINK_CREATE: libc::c_long = 28;
 /// `enum bpf_attach_type` of include/uapi/linux/bpf.h.
 const BPF_PERF_EVENT: u32 = 41;
-/// Offsets of the heads in the ring's first page (`struct perf_event_mmap_page`).
-const DATA_HEAD: usize = 1024;
-const DATA_TAIL: usize = 1032;
 
 /// `struct perf_event_attr` up to version 5.
 #[repr(C)]
@@ -246,151 +242,5 @@ pub fn time_enabled(event: BorrowedFd<'_>) -> io::Result<u64> {
         16 => Ok(u64::from_ne_bytes(bytes[8..].try_into().map_err(io::Error::other)?)),
         // An event in the error state returns end of file.
         _ => Ok(0),
-    }
-}
-
-/// An event with its ring of records.
-pub struct Ring {
-    event: OwnedFd,
-    memory: NonNull<u8>,
-    page: usize,
-    /// Bytes for records, a power of two.
-    size: usize,
-    scratch: Vec<u8>,
-}
-
-// SAFETY: the mapping belongs to this value alone.
-unsafe impl Send for Ring {}
-
-impl Ring {
-    /// Maps a ring of `bytes` (a power of two) for records, or of a page if that is more.
-    pub fn new(event: OwnedFd, bytes: usize) -> io::Result<Self> {
-        let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)?.map_or(4096, i64::unsigned_abs);
-        let page = usize::try_from(page).map_err(io::Error::other)?;
-        let size = bytes.max(page);
-        let length = NonZeroUsize::new(size + page).ok_or(io::ErrorKind::InvalidInput)?;
-        // SAFETY: a new mapping at an address that the kernel chooses.
-        let memory = unsafe {
-            mmap(
-                None,
-                length,
-                ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
-                MapFlags::MAP_SHARED,
-                event.as_fd(),
-                0,
-            )?
-        };
-        Ok(Self {
-            event,
-            memory: memory.cast(),
-            page,
-            size,
-            scratch: Vec::new(),
-        })
-    }
-
-    fn position(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: an aligned u64 in the first page, which both sides access atomically.
-        unsafe { self.memory.add(offset).cast::<AtomicU64>().as_ref() }
-    }
-
-    /// Bytes of pending records.
-    fn pending(&self) -> u64 {
-        self.position(DATA_HEAD)
-            .load(Ordering::Acquire)
-            .wrapping_sub(self.position(DATA_TAIL).load(Ordering::Relaxed))
-    }
-
-    /// Passes every pending record to `each`: its type, its `misc` bits, and what follows its header.
-    pub fn drain(&mut self, mut each: impl FnMut(u32, u16, &[u8])) {
-        let mut tail = self.position(DATA_TAIL).load(Ordering::Relaxed);
-        let head = tail.wrapping_add(self.pending());
-        while head.wrapping_sub(tail) >= 8 {
-            let mut header = [0; 8];
-            self.copy(tail, &mut header);
-            let [k0, k1, k2, k3, m0, m1, s0, s1] = header;
-            let size = u64::from(u16::from_ne_bytes([s0, s1]));
-            if size < 8 || size > head.wrapping_sub(tail) {
-                tail = head; // never seen: the kernel writes whole records
-                break;
-            }
-            let mut record = std::mem::take(&mut self.scratch);
-            record.resize(usize::try_from(size - 8).unwrap_or(0), 0);
-            self.copy(tail.wrapping_add(8), &mut record);
-            each(
-                u32::from_ne_bytes([k0, k1, k2, k3]),
-                u16::from_ne_bytes([m0, m1]),
-                &record,
-            );
-            self.scratch = record;
-            tail = tail.wrapping_add(size);
-        }
-        self.position(DATA_TAIL).store(tail, Ordering::Release);
-    }
-
-    /// Copies bytes that the kernel has published, which may wrap around the ring's end.
-    fn copy(&self, from: u64, to: &mut [u8]) {
-        let start = usize::try_from(from % self.size as u64).unwrap_or(0);
-        let first = to.len().min(self.size - start);
-        let (to_first, to_rest) = to.split_at_mut(first);
-        // SAFETY: both parts lie in the ring, and the kernel does not write to them before the tail moves on.
-        unsafe {
-            let data = self.memory.add(self.page);
-            data.add(start)
-                .copy_to_nonoverlapping(NonNull::from(to_first).cast(), first);
-            data.copy_to_nonoverlapping(NonNull::from(&mut *to_rest).cast(), to_rest.len().min(start));
-        }
-    }
-}
-
-impl AsFd for Ring {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.event.as_fd()
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: the mapping of `new`, with no references left. On failure it stays mapped.
-        let _ = unsafe { munmap(self.memory.cast(), self.size + self.page) };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reports_our_own_mappings() {
-        let cpus = aya::util::online_cpus().unwrap();
-        let rings: io::Result<Vec<Ring>> = cpus
-            .iter()
-            .map(|&cpu| Ring::new(open_mappings(cpu)?, 16 << 12))
-            .collect();
-        let Ok(mut rings) = rings else {
-            println!("skipped: needs root");
-            return;
-        };
-        for ring in &rings {
-            enable(ring.as_fd()).unwrap();
-        }
-        let file = tempfile::NamedTempFile::new().unwrap();
-        file.as_file().set_len(3 << 12).unwrap();
-        // Many more than fit into the ring at once, to make records wrap around.
-        let mut names = 0;
-        for _ in 0..2000 {
-            // SAFETY: the file does not change.
-            let map = unsafe { memmap2::Mmap::map(file.as_file()) }.unwrap();
-            for ring in &mut rings {
-                ring.drain(|kind, _, record| {
-                    let record = crate::space::mappings::parse(kind, 0, record);
-                    if let Some(crate::space::mappings::Record::Mapping(mapping)) = record {
-                        names += usize::from(mapping.path == file.path().as_os_str().as_encoded_bytes());
-                    }
-                });
-            }
-            drop(map);
-        }
-        assert_eq!(names, 2000);
     }
 }
