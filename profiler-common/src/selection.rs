@@ -50,3 +50,15 @@ pub type CgroupPath = [u8; CGROUP_PATH_LEN];
 
 /// [`crate::task::TaskNew::clone_flags`]: no recorded thread created it. It became one that is recorded, maybe long after its birth.
 pub const ENTERED: u64 = 1 << 63;
+
+/// Places in the table that decides which perf events count: how often a cgroup that is recorded was created, or became empty.
+pub const CHANGES: u32 = 0;
+/// Which of them count: those with this number in the upper half of their cookie.
+pub const GENERATION: u32 = 1;
+/// Whether they are limited to the recorded cgroups: [`LIMITED`] and the like.
+pub const COVERAGE: u32 = 2;
+
+/// Perf events are limited to the cgroups, so that threads of others do not pay for them.
+pub const LIMITED: u64 = 1;
+/// They are not any more. 0: they never were.
+pub const WIDENED: u64 = 2;

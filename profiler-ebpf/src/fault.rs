@@ -252,6 +252,24 @@ pub unsafe fn ended(state: *mut ThreadState, at: At) -> FaultCounts {
     }
 }
 
+/// Counts the faults of a thread that has left the selection since its last one that was shown: no event fires for it any more.
+///
+/// # Safety
+/// As [`complete`].
+#[inline(always)]
+pub unsafe fn count_outside(state: *mut ThreadState, task: Task) {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        let counts = &raw mut (*state).faults.counts;
+        if (*counts).before == BEFORE_UNKNOWN {
+            return;
+        }
+        let shown = (*counts).before + (*counts).seen + (*counts).lost + (*counts).filtered;
+        let all = task.minor_faults() + task.major_faults();
+        (*counts).filtered += all.saturating_sub(shown);
+    }
+}
+
 /// Accounts for the thread's switch-out: within a fault that is a wait. `from` is when it was switched in.
 ///
 /// # Safety

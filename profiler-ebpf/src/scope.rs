@@ -18,7 +18,7 @@ use crate::selection;
 /// thread is first seen.
 #[inline(always)]
 pub fn thread(task: Task) -> Option<*mut ThreadState> {
-    if selection::is_by_cgroup() && selection::is_elsewhere(task) {
+    if is_elsewhere(task) {
         return None;
     }
     let state = also_hidden(task)?;
@@ -26,6 +26,12 @@ pub fn thread(task: Task) -> Option<*mut ThreadState> {
         return None;
     }
     Some(state)
+}
+
+/// Whether the thread is not recorded because of its cgroup, as far as that is remembered.
+#[inline(always)]
+pub fn is_elsewhere(task: Task) -> bool {
+    selection::is_by_cgroup() && selection::is_elsewhere(task)
 }
 
 /// Whether the recording of a recorded thread is to end: it hides itself, or is not one of those to record any more.
@@ -50,7 +56,7 @@ pub fn also_hidden(task: Task) -> Option<*mut ThreadState> {
     if config!(whole_system) == 0 && !is_anybody_wanted() {
         return None;
     }
-    if selection::is_by_cgroup() && selection::is_elsewhere(task) {
+    if is_elsewhere(task) {
         return None;
     }
     if selection::is_used() && !selection::contains(task, false) {
@@ -255,7 +261,10 @@ static BLANK: ThreadState = ThreadState {
 #[inline(always)]
 pub fn inherits(creator: Option<*mut ThreadState>, child: Task, pid: u32) -> bool {
     if config!(whole_system) != 0 {
-        pid != 0 && !is_excluded(pid) && !(selection::is_used() && !selection::contains(child, false))
+        pid != 0
+            && !is_elsewhere(child)
+            && !is_excluded(pid)
+            && !(selection::is_used() && !selection::contains(child, false))
     } else {
         creator.is_some()
     }
@@ -295,7 +304,10 @@ pub fn leave(task: Task, tid: u32) {
 /// Removes a thread whose last switch was not shown: a new thread that is not recorded has its address now.
 #[inline(always)]
 pub fn forget(task: Task) {
-    let _ = THREADS.remove(&task.address()); // mostly there is none
+    // Mostly there is none, and looking takes no lock.
+    if THREADS.get_ptr(&task.address()).is_some() {
+        let _ = THREADS.remove(&task.address());
+    }
 }
 
 /// The id under which a thread's end is reported.

@@ -12,11 +12,12 @@ use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::Loss;
 use profiler_common::glob::{self, Positions, step};
 use profiler_common::selection::{
-    BY_CGROUP, BY_EXE, BY_NAME, BY_PID, BY_USER, CGROUP_PATH_LEN, CHOSEN, CgroupPath, EXCLUDED, Key,
+    BY_CGROUP, BY_EXE, BY_NAME, BY_PID, BY_USER, CGROUP_PATH_LEN, CHANGES, CHOSEN, COVERAGE, CgroupPath, EXCLUDED,
+    GENERATION, Key, LIMITED,
 };
 use profiler_common::task::COMM_LEN;
 
-use crate::emit::lose;
+use crate::emit::{lose, ring_doorbell};
 use crate::kernel::{Cgroup, Task};
 use crate::maps::{config, volatile};
 use crate::preempt::Held;
@@ -42,6 +43,10 @@ static NAMES: LruHashMap<[u64; 2], u32> = LruHashMap::with_max_entries(1 << 12, 
 /// Cgroups that are chosen or excluded whenever they are created, by path or by name alone. User space sets the size.
 #[map]
 static AWAITED: HashMap<CgroupPath, u32> = HashMap::with_max_entries(1, 0);
+
+/// Which perf events count, by [`profiler_common::selection::CHANGES`] and the like.
+#[map]
+static EVENTS: Array<u64> = Array::with_max_entries(3, 0);
 
 /// The path that is looked up there.
 #[map]
@@ -213,10 +218,10 @@ pub fn process_born(creator: u32, child: u32) {
     }
 }
 
-/// A thread is switched out for the last time.
+/// A thread is switched out, maybe for the last time, or about to be.
 #[inline(always)]
-pub fn thread_ended(task: Task) {
-    if uses(BY_PID) && task.is_last_of_process() {
+pub fn thread_ended(task: Task, is_about_to: bool) {
+    if uses(BY_PID) && (is_about_to || task.is_dead()) && task.is_last_of_process() {
         let _ = SELECTED.remove(&Key::new(BY_PID, u64::from(task.pid()))); // mostly there is none
     }
 }
@@ -234,7 +239,50 @@ pub fn cgroup_mkdir(ctx: BtfTracePointContext) -> i32 {
     if values != 0 {
         insert(&Key::new(BY_CGROUP, cgroup.id()), values);
     }
+    changed(awaited);
     0
+}
+
+/// `cgroup_notify_populated(struct cgroup *cgrp, const char *path, int val)`: the first process is in the cgroup or one below it, or the
+/// last one has left. An empty one may be removed and created again.
+#[btf_tracepoint(function = "cgroup_notify_populated")]
+pub fn cgroup_notify_populated(ctx: BtfTracePointContext) -> i32 {
+    let _held = Held::new();
+    let cgroup = Cgroup::new(ctx.arg::<*const c_void>(0));
+    if ctx.arg::<u32>(2) == 0 && cgroup.hierarchy() == config!(hierarchy) {
+        changed(awaited_at(ctx.arg::<u64>(1)) | awaited_at(cgroup.name()));
+    }
+    0
+}
+
+/// A cgroup with these values was created, or became empty: perf events that are limited to others may have to be widened.
+#[inline(always)]
+fn changed(values: u32) {
+    if values & CHOSEN == 0 || event_setting(COVERAGE) != LIMITED {
+        return;
+    }
+    if let Some(changes) = EVENTS.get_ptr_mut(CHANGES) {
+        // SAFETY: one word. Of two changes at once one may not be counted: user space sees that there was one.
+        unsafe { core::ptr::write_volatile(changes, core::ptr::read_volatile(changes) + 1) };
+    }
+    ring_doorbell();
+}
+
+#[inline(always)]
+fn event_setting(place: u32) -> u64 {
+    EVENTS.get(place).map_or(0, volatile)
+}
+
+/// Whether a perf event with this cookie counts: while user space replaces events, there are two for each thing that happens.
+#[inline(always)]
+pub fn counts(cookie: u64) -> bool {
+    cookie >> 32 == event_setting(GENERATION)
+}
+
+/// Whether perf events are, or were, limited to cgroups: they do not show what a thread does after another process moved it elsewhere.
+#[inline(always)]
+pub fn was_limited() -> bool {
+    event_setting(COVERAGE) != 0
 }
 
 /// Whether the path, or the name, at an address is awaited.

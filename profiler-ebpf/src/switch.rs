@@ -17,16 +17,23 @@ use crate::{fault, scope, selection, task, wait};
 #[inline(always)] // a call more would make the deepest stack too large for 6.1
 pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     let previous = Task::new(ctx.arg::<*const c_void>(1));
+    let next = Task::new(ctx.arg::<*const c_void>(2));
     let Some(switched_in) = SWITCHED_IN.get_ptr_mut(0) else {
         return 0;
     };
+    let state = scope::also_hidden(previous);
+    // Of a switch between threads of other cgroups nothing is needed, not even its time: no recorded thread's time on a CPU begins or ends.
+    // SAFETY: this CPU's own entry, and preemption is off.
+    if state.is_none() && scope::is_elsewhere(next) && unsafe { *switched_in } != 0 {
+        selection::thread_ended(previous, false);
+        return 0;
+    }
     let time = now();
-    // SAFETY: this CPU's own entry, and preemption is off. A sample that interrupts between this store and the sum below
-    // reports too little, and the next one makes up for it.
+    // SAFETY: as above. A sample that interrupts between this store and the sum below reports too little, and the next one makes up for it.
     let from = unsafe { core::ptr::replace(switched_in, time) };
     let preempted = ctx.arg::<u64>(0) & 1 != 0;
     let is_within = scope::is_within(time);
-    if let Some(state) = scope::also_hidden(previous) {
+    if let Some(state) = state {
         // A process that hides itself is no longer recorded.
         let hides = config!(hides) == HIDES_ALWAYS && previous.is_hidden();
         let is_unselected = scope::is_unselected(previous);
@@ -48,11 +55,8 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
             }
         }
     }
-    if previous.is_dead() {
-        selection::thread_ended(previous);
-    }
+    selection::thread_ended(previous, false);
     if config!(waits) != 0 && is_within {
-        let next = Task::new(ctx.arg::<*const c_void>(2));
         if let Some(state) = scope::thread(next) {
             // SAFETY: as above.
             unsafe { wait::switched_in(state, next, scope::at(state, time)) };

@@ -129,7 +129,7 @@ pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
     let task = Task::new(ctx.arg::<*const c_void>(0));
     // At its last switch it may have no number in a pid namespace any more.
     if config!(pid_namespace_level) != 0 {
-        selection::thread_ended(task);
+        selection::thread_ended(task, true);
     }
     if cpu::is_watched() {
         return 0;
@@ -182,6 +182,9 @@ pub fn ended(task: Task, state: *mut ThreadState, time: u64, unreported: u64) {
     // SAFETY: as above.
     let counts = unsafe {
         wait::tell_merged(&raw mut (*state).waits, at);
+        if selection::was_limited() && scope::is_unselected(task) {
+            fault::count_outside(state, task);
+        }
         fault::ended(state, at)
     };
     task_event(RecordKind::TaskExit, at, |record: *mut TaskExit| {

@@ -23,12 +23,15 @@ use crate::{scope, selection, stack};
 const BUSY: c_long = -16;
 
 /// `PERF_COUNT_SW_PAGE_FAULTS_MIN` and `PERF_COUNT_SW_PAGE_FAULTS_MAJ`, once per fault. One program for both, since the
-/// kernel takes long to verify it: the event's cookie is the flag of a fault.
+/// kernel takes long to verify it: the lower half of the event's cookie is the flag of a fault.
 #[perf_event]
 pub fn fault_counted(ctx: PerfEventContext) -> u32 {
     // SAFETY: the helper takes the context of a perf event.
-    let cookie = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) } as u32;
-    completed(&ctx, cookie & FAULT_MAJOR)
+    let cookie = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) };
+    if selection::is_by_cgroup() && !selection::counts(cookie) {
+        return 0;
+    }
+    completed(&ctx, cookie as u32 & FAULT_MAJOR)
 }
 
 #[inline(always)]

@@ -6,6 +6,7 @@ pub(crate) mod arch;
 pub mod attach;
 pub(crate) mod bounds;
 pub mod btf;
+pub mod coverage;
 pub mod disks;
 pub mod exact_touch;
 pub mod faults;

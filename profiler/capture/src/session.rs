@@ -78,6 +78,9 @@ impl Session {
                 Ok(None) => {}
                 Err(error) => break Err(error),
             }
+            if let Err(error) = channel.warn(self.follow_cgroups()) {
+                break Err(error);
+            }
             let has_files = match pass_on::turn(&mut self.drain, &mut self.opener, channel) {
                 Ok(any) => any,
                 Err(error) => break Err(error),
@@ -108,6 +111,14 @@ impl Session {
             Err(ChannelError::Closed) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// At once, since a new cgroup may have processes in a moment. Returns a warning.
+    fn follow_cgroups(&mut self) -> Option<String> {
+        let error = attach::follow_cgroups(&mut self.hooks, self.cpus.hz()).err()?;
+        Some(format!(
+            "samples and page faults of new cgroups may be missing: {error}"
+        ))
     }
 
     /// Carries out a request. False: end the recording.

@@ -267,6 +267,7 @@ pub fn events(log: File) -> Vec<Event<'static>> {
     let mut stream = reader.events(&[
         ChunkKind::Events,
         ChunkKind::KernelSymbols,
+        ChunkKind::Cost,
         ChunkKind::Owners,
         ChunkKind::Usage,
     ]);

@@ -6,6 +6,7 @@ mod beginning;
 mod births;
 mod block;
 mod command;
+mod coverage;
 #[path = "../e2e/harness/emulated.rs"]
 mod emulated;
 mod endings;

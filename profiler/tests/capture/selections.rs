@@ -17,7 +17,7 @@ use crate::harness::{Asked, Recording, compile, record, selected, skipped};
 ///
 /// `move FOLDER...`: in each of 60 phases it first moves to one of the folders. `born COUNT FOLDER...`: children, each of which moves and
 /// touches a page. `name`, `user`, `exec`: half of the phases with another name, user or program.
-const PROGRAM: &str = r#"
+pub const PROGRAM: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -139,14 +139,14 @@ fn touched(output: &[u8], is_recorded: impl Fn(u32) -> bool) -> (Touched, Touche
     (recorded, others)
 }
 
-fn run(program: &Path, words: &[&str]) -> Vec<u8> {
+pub fn run(program: &Path, words: &[&str]) -> Vec<u8> {
     let output = Command::new(program).args(words).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     output.stdout
 }
 
 /// Each page that was touched within the scope is recorded once, and no other.
-fn check(recording: &Recording, output: &[u8], is_recorded: impl Fn(u32) -> bool) {
+pub fn check(recording: &Recording, output: &[u8], is_recorded: impl Fn(u32) -> bool) {
     let (expected, others) = touched(output, is_recorded);
     assert!(!expected.is_empty() && !others.is_empty());
     let mut found = Touched::new();
@@ -250,6 +250,8 @@ fn a_unit_and_a_container() {
         output = run(&program, &["move", unit, other, container]);
         let again = format!("{other}/demo.service");
         std::fs::create_dir(&again).unwrap();
+        // Perf events, which are limited to the first one, follow in a moment.
+        std::thread::sleep(std::time::Duration::from_millis(20));
         output.extend(run(&program, &["move", &again, other]));
         for _ in 0..100 {
             if std::fs::remove_dir(&again).is_ok() {

@@ -8,6 +8,7 @@ use aya::programs::{PerfEvent, ProgramError};
 use aya::{Btf, Ebpf};
 
 use super::ahead::{self, Wanted};
+use super::coverage::{Coverage, Follower};
 use super::disks::{self, BlockMode};
 use super::faults::{self, Faults, Watched};
 use super::hook::{attach_tracepoint, hook, io_remedy, program_of, with_remedy};
@@ -42,8 +43,12 @@ pub struct Hooks {
     pub mappings: Vec<(u32, Ring)>,
     /// Every CPU has such a ring.
     pub has_mappings: bool,
-    /// A sampling event for each CPU.
+    /// Sampling events: for each CPU one, or one for each recorded cgroup.
     pub sampling: Vec<(u32, Ring)>,
+    /// Which threads they are for.
+    pub coverage: Coverage,
+    /// What may change that.
+    pub follower: Option<Follower>,
     /// The clock that triggers samples.
     pub clock: Clock,
     /// On-CPU times are measured.
@@ -75,7 +80,11 @@ pub fn attach((mut ebpf, btf): (Ebpf, Btf), cpus: &[u32], nouns: Nouns, selectio
     let mut status = Vec::new();
     let asleep = (nouns.asleep && nouns.off_cpu != OffCpu::Off).then_some(sleepers::PROGRAM);
     load_ahead(&mut ebpf, &btf, nouns, asleep);
-    selection.begin(&mut ebpf, &btf, &mut status)?;
+    let (coverage, follower) = if selection.begin(&mut ebpf, &btf, &mut status)? {
+        Follower::begin(&mut ebpf, selection, cpus)
+    } else {
+        Default::default()
+    };
     for (noun, name) in TRACEPOINTS {
         let result = attach_tracepoint(&mut ebpf, name, &btf);
         status.push(hook(noun, &format!("tp_btf/{name}"), result));
@@ -87,7 +96,7 @@ pub fn attach((mut ebpf, btf): (Ebpf, Btf), cpus: &[u32], nouns: Nouns, selectio
         status.push(with_remedy(hook("switch", "iter/task", result), remedy));
     }
     disks::watch(&mut ebpf, &btf, nouns.block, &mut status);
-    let faults = faults::watch(&mut ebpf, &btf, cpus, nouns.faults, &mut status);
+    let faults = faults::watch(&mut ebpf, &btf, (cpus, &coverage), nouns.faults, &mut status);
     drop(btf);
     let has_switches = status
         .iter()
@@ -107,6 +116,8 @@ pub fn attach((mut ebpf, btf): (Ebpf, Btf), cpus: &[u32], nouns: Nouns, selectio
         has_mappings: !mappings.is_empty(),
         mappings,
         sampling: Vec::new(),
+        coverage,
+        follower,
         clock: Clock::CpuClock,
         has_switches,
         faults,
@@ -148,7 +159,7 @@ pub fn sample(hooks: &mut Hooks, cpus: &[u32], hz: u32) {
         return;
     }
     for clock in [Clock::Cycles, Clock::CpuClock] {
-        let opened = open_sampling(&hooks.ebpf, clock, cpus, hz);
+        let opened = open_sampling(&hooks.ebpf, clock, cpus, hz, &hooks.coverage);
         let remedy = |error| match clock {
             Clock::Cycles => "no action needed: falling back to cpu-clock",
             Clock::CpuClock => io_remedy(error),
@@ -171,22 +182,73 @@ fn load_sampling(ebpf: &mut Ebpf) -> Result<(), ProgramError> {
     ahead::or_loaded(program.load())
 }
 
-fn open_sampling(ebpf: &Ebpf, clock: Clock, cpus: &[u32], hz: u32) -> io::Result<Vec<(u32, Ring)>> {
+fn open_sampling(
+    ebpf: &Ebpf,
+    clock: Clock,
+    cpus: &[u32],
+    hz: u32,
+    coverage: &Coverage,
+) -> io::Result<Vec<(u32, Ring)>> {
     let program = program_of(ebpf, "sample")?;
-    let rings = cpus.iter().map(|&cpu| {
-        let ring = Ring::new(perf::open_sampling(clock, cpu, hz)?, SAMPLING_BYTES)?;
+    let targets = coverage.targets();
+    let pairs = cpus
+        .iter()
+        .flat_map(|&cpu| targets.iter().map(move |&target| (cpu, target)));
+    let rings = pairs.map(|(cpu, target)| {
+        let ring = Ring::new(perf::open_sampling(clock, cpu, hz, target)?, SAMPLING_BYTES)?;
         perf::set_program(ring.as_fd(), program)?;
         Ok((cpu, ring))
     });
     rings.collect()
 }
 
+/// Replaces the events that are for threads of some cgroups, or for all, if cgroups were created or are empty.
+///
+/// # Errors
+/// The first time that the kernel refuses an event: it is tried again later.
+pub fn follow_cgroups(hooks: &mut Hooks, hz: u32) -> io::Result<()> {
+    let Some(mut follower) = hooks.follower.take() else {
+        return Ok(());
+    };
+    let mut cpus: Vec<u32> = hooks.sampling.iter().map(|(cpu, _)| *cpu).collect();
+    cpus.dedup();
+    let mut result = match follower.due(&hooks.coverage, &cpus) {
+        Some(next) => replace(hooks, &mut follower, (&cpus, hz), next),
+        None => Ok(()),
+    };
+    if result.is_err() && !follower.postpone() {
+        result = Ok(());
+    }
+    hooks.follower = Some(follower);
+    result
+}
+
+/// Of faults none is lost and none is counted twice: the programs take those of the new events from one moment on.
+fn replace(hooks: &mut Hooks, follower: &mut Follower, (cpus, hz): (&[u32], u32), next: Coverage) -> io::Result<()> {
+    let sampling = open_sampling(&hooks.ebpf, hooks.clock, cpus, hz, &next)?;
+    let mut counts = Vec::new();
+    for &cpu in cpus.iter().filter(|_| hooks.faults.has_events) {
+        counts.extend(faults::completions_on(&hooks.ebpf, cpu, &next)?);
+    }
+    let mut events = counts.iter().map(|(_, event)| event.as_fd());
+    events.try_for_each(perf::enable)?;
+    follower.take(&next)?;
+    for (_, ring) in &hooks.sampling {
+        let _ = perf::disable(ring.as_fd()); // fails if the CPU went offline, which removes its event
+    }
+    for (_, ring) in &sampling {
+        perf::enable(ring.as_fd())?;
+    }
+    (hooks.sampling, hooks.faults.events, hooks.coverage) = (sampling, counts, next);
+    Ok(())
+}
+
 /// Opens and starts on a CPU that came online what the other CPUs have: all of it, or nothing.
 pub fn attend(hooks: &mut Hooks, cpu: u32, hz: u32) -> io::Result<()> {
-    let sampling = open_sampling(&hooks.ebpf, hooks.clock, &[cpu], hz)?;
+    let sampling = open_sampling(&hooks.ebpf, hooks.clock, &[cpu], hz, &hooks.coverage)?;
     let mappings = hooks.has_mappings.then(|| watch_mappings_on(cpu)).transpose()?;
     let faults = if hooks.faults.has_events {
-        faults::completions_on(&hooks.ebpf, cpu)?
+        faults::completions_on(&hooks.ebpf, cpu, &hooks.coverage)?
     } else {
         Vec::new()
     };

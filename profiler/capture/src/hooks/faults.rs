@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::ahead::{self, Wanted};
 use super::arch::{self, EXCEPTIONS};
 use super::btf::{Btf as Types, FIND_VMA};
+use super::coverage::Coverage;
 use super::hook::{self, attach_entry, attach_exit, hook};
 use super::{exact_touch, perf, preempt};
 use crate::proc::{machine, open_files};
@@ -164,13 +165,19 @@ pub fn programs(ebpf: &mut Ebpf, btf: &Btf, asked: Faults) -> Vec<Wanted> {
 }
 
 /// Attaches the best tier that was requested and that the kernel allows.
-pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &mut Vec<HookStatus>) -> Watched {
+pub fn watch(
+    ebpf: &mut Ebpf,
+    btf: &Btf,
+    (cpus, coverage): (&[u32], &Coverage),
+    asked: Faults,
+    status: &mut Vec<HookStatus>,
+) -> Watched {
     if asked.mode == FaultMode::Off {
         return Watched::default();
     }
     let tries = |source| asked.source.is_none_or(|only| only == source);
     if tries(FaultSource::Fentry)
-        && let Some(events) = handled(ebpf, btf, cpus, status)
+        && let Some(events) = handled(ebpf, btf, (cpus, coverage), status)
     {
         exceptions(ebpf, btf, status);
         more(ebpf, btf, status);
@@ -192,7 +199,7 @@ pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &m
         unload(ebpf, &[COUNTED]);
         return Watched::default();
     };
-    let opened = completions(ebpf, cpus);
+    let opened = completions(ebpf, cpus, coverage);
     status.push(status_of_counts(&opened, NOT_RECORDED));
     let Ok(events) = opened else {
         unload(ebpf, &EXCEPTIONS);
@@ -210,14 +217,19 @@ pub fn watch(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], asked: Faults, status: &m
 
 /// Attaches tier 1, with the kernel's counts where threads lose their CPU within programs. A kernel that takes only
 /// one end of the function is not usable: `None`.
-fn handled(ebpf: &mut Ebpf, btf: &Btf, cpus: &[u32], status: &mut Vec<HookStatus>) -> Option<Vec<(u32, Counted)>> {
+fn handled(
+    ebpf: &mut Ebpf,
+    btf: &Btf,
+    (cpus, coverage): (&[u32], &Coverage),
+    status: &mut Vec<HookStatus>,
+) -> Option<Vec<(u32, Counted)>> {
     let [entries, exits] = &TWINS;
     let mut events = Vec::new();
     let ends = attach_entry(ebpf, entries[0], HANDLER, btf).and_then(|()| {
         let wants_counts = preempt::is_usual(machine::kernel_version());
         let mut twins = if wants_counts { 1 } else { 2 };
         if wants_counts {
-            let opened = completions(ebpf, cpus);
+            let opened = completions(ebpf, cpus, coverage);
             status.push(status_of_counts(&opened, LEFT_OUT));
             match opened {
                 Ok(opened) => events = opened,
@@ -283,12 +295,12 @@ impl AsFd for Counted {
     }
 }
 
-fn completions(ebpf: &mut Ebpf, cpus: &[u32]) -> Result<Vec<(u32, Counted)>, ProgramError> {
+fn completions(ebpf: &mut Ebpf, cpus: &[u32], coverage: &Coverage) -> Result<Vec<(u32, Counted)>, ProgramError> {
     let program: &mut PerfEvent = ebpf.program_mut(COUNTED).ok_or(ProgramError::NotLoaded)?.try_into()?;
     ahead::or_loaded(program.load())?;
     let mut events = Vec::new();
     for &cpu in cpus {
-        events.extend(completions_on(ebpf, cpu).map_err(ProgramError::IOError)?);
+        events.extend(completions_on(ebpf, cpu, coverage).map_err(ProgramError::IOError)?);
     }
     Ok(events)
 }
@@ -307,14 +319,20 @@ fn status_of_counts<T>(opened: &Result<T, ProgramError>, remedy: &str) -> HookSt
 }
 
 /// Attaches the loaded program to one CPU's counts, which are not enabled yet. The cookie shows which of them it runs for.
-pub fn completions_on(ebpf: &Ebpf, cpu: u32) -> io::Result<Vec<(u32, Counted)>> {
+pub fn completions_on(ebpf: &Ebpf, cpu: u32, coverage: &Coverage) -> io::Result<Vec<(u32, Counted)>> {
     let program = hook::program_of(ebpf, COUNTED)?;
-    let minor = perf::open_count(perf::Count::MinorFaults, cpu)?;
-    perf::set_program(minor.as_fd(), program)?;
-    let major = perf::open_count(perf::Count::MajorFaults, cpu)?;
-    let link = perf::link_program(major.as_fd(), program, u64::from(FAULT_MAJOR))?;
-    let counted = |event, link| (cpu, Counted { event, _link: link });
-    Ok(vec![counted(minor, None), counted(major, Some(link))])
+    let mut counted = Vec::new();
+    for target in coverage.targets() {
+        for (count, flags) in [(perf::Count::MinorFaults, 0), (perf::Count::MajorFaults, FAULT_MAJOR)] {
+            let event = perf::open_count(count, cpu, target)?;
+            let link = match coverage.cookie(flags) {
+                0 => perf::set_program(event.as_fd(), program).map(|()| None),
+                cookie => perf::link_program(event.as_fd(), program, cookie).map(Some),
+            };
+            counted.push((cpu, Counted { event, _link: link? }));
+        }
+    }
+    Ok(counted)
 }
 
 /// Detaches programs.

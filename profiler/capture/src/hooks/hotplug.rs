@@ -53,6 +53,11 @@ impl Cpus {
         }
     }
 
+    /// The sampling rate.
+    pub fn hz(&self) -> u32 {
+        self.hz
+    }
+
     /// Starts sampling CPUs that came online. Call it after the rings were drained: those of offline CPUs are closed.
     pub fn follow(&mut self, hooks: &mut Hooks) {
         if self.looked.elapsed() < LOOK {
@@ -77,7 +82,14 @@ impl Cpus {
     /// Closes the events whose time does not advance, to have them opened again.
     fn let_go_of_stopped(&mut self, hooks: &mut Hooks) {
         let mut stopped = Vec::new();
-        for (cpu, ring) in &hooks.sampling {
+        let events = if hooks.has_mappings {
+            &hooks.mappings
+        } else if hooks.coverage.is_limited() {
+            return; // their time also stands still while no thread of the cgroups runs
+        } else {
+            &hooks.sampling
+        };
+        for (cpu, ring) in events {
             let Ok(ran) = perf::time_enabled(ring.as_fd()) else {
                 continue;
             };
@@ -117,11 +129,11 @@ fn text(list: &File) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hooks::perf::{Clock, Ring};
+    use crate::hooks::perf::{Clock, Ring, Target};
 
     #[test]
     fn a_disabled_event_stops_its_clock() {
-        let Ok(event) = perf::open_sampling(Clock::CpuClock, 0, 10) else {
+        let Ok(event) = perf::open_sampling(Clock::CpuClock, 0, 10, Target::All) else {
             println!("skipped: needs root");
             return;
         };

@@ -12,6 +12,7 @@ const ATTR_SIZE: u32 = 112;
 const PERF_SAMPLE_TID: u64 = 1 << 1;
 const PERF_SAMPLE_TIME: u64 = 1 << 2;
 const PERF_FORMAT_TOTAL_TIME_ENABLED: u64 = 1 << 0;
+const PERF_FLAG_PID_CGROUP: libc::c_ulong = 1 << 2;
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
 const IOC_ENABLE: libc::c_ulong = 0x2400;
 const IOC_DISABLE: libc::c_ulong = 0x2401;
@@ -87,8 +88,17 @@ impl Clock {
     }
 }
 
+/// The threads that an event of a CPU is for.
+#[derive(Debug, Clone, Copy)]
+pub enum Target<'f> {
+    /// All of them.
+    All,
+    /// Those in the cgroup with this folder, and in those below it. For others the event costs nothing but the switch between cgroups.
+    Cgroup(BorrowedFd<'f>),
+}
+
 /// Opens a sampling event on a CPU, not enabled yet.
-pub fn open_sampling(clock: Clock, cpu: u32, hz: u32) -> io::Result<OwnedFd> {
+pub fn open_sampling(clock: Clock, cpu: u32, hz: u32, target: Target<'_>) -> io::Result<OwnedFd> {
     let kind = match clock {
         Clock::Cycles => 0,
         Clock::CpuClock => 1,
@@ -101,14 +111,9 @@ pub fn open_sampling(clock: Clock, cpu: u32, hz: u32) -> io::Result<OwnedFd> {
         ..Attr::default()
     };
     // Some drivers have no guests and no hypervisor to exclude.
-    open(attr, cpu).or_else(|_| {
-        open(
-            Attr {
-                flags: attr.flags & !(EXCLUDE_GUEST | EXCLUDE_HV),
-                ..attr
-            },
-            cpu,
-        )
+    open(attr, cpu, target).or_else(|_| {
+        let flags = attr.flags & !(EXCLUDE_GUEST | EXCLUDE_HV);
+        open(Attr { flags, ..attr }, cpu, target)
     })
 }
 
@@ -122,7 +127,7 @@ pub enum Count {
 }
 
 /// Opens an event that fires whenever something is counted on a CPU, not enabled yet.
-pub fn open_count(count: Count, cpu: u32) -> io::Result<OwnedFd> {
+pub fn open_count(count: Count, cpu: u32, target: Target<'_>) -> io::Result<OwnedFd> {
     let attr = Attr {
         kind: 1,
         config: count as u64,
@@ -132,7 +137,7 @@ pub fn open_count(count: Count, cpu: u32) -> io::Result<OwnedFd> {
     };
     // No fields of a record: a program runs, which emits its own records, and the kernel would gather the fields for
     // each fault (some 190 ns).
-    open_plain(attr, cpu)
+    open_plain(attr, cpu, target)
 }
 
 /// Opens an event that counts nothing and reports every mapping created on a CPU, of code and of data.
@@ -140,10 +145,11 @@ pub fn open_mappings(cpu: u32) -> io::Result<OwnedFd> {
     let attr = Attr {
         kind: 1,
         config: 9, // PERF_COUNT_SW_DUMMY
+        read_format: PERF_FORMAT_TOTAL_TIME_ENABLED,
         flags: DISABLED | MMAP | MMAP2 | MMAP_DATA,
         ..Attr::default()
     };
-    open(attr, cpu)
+    open(attr, cpu, Target::All)
 }
 
 /// Opens an event that counts nothing and reports the mappings that the calling thread creates, not enabled yet.
@@ -155,23 +161,26 @@ pub fn open_own_mappings() -> io::Result<OwnedFd> {
         flags: DISABLED | MMAP | MMAP2 | MMAP_DATA | SAMPLE_ID_ALL,
         ..Attr::default()
     };
-    open_for(attr, 0, -1)
+    open_for(attr, 0, -1, 0)
 }
 
-fn open(mut attr: Attr, cpu: u32) -> io::Result<OwnedFd> {
+fn open(mut attr: Attr, cpu: u32, target: Target<'_>) -> io::Result<OwnedFd> {
     attr.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
     attr.flags |= SAMPLE_ID_ALL | USE_CLOCKID;
     attr.clockid = libc::CLOCK_MONOTONIC;
-    open_plain(attr, cpu)
+    open_plain(attr, cpu, target)
 }
 
-fn open_plain(attr: Attr, cpu: u32) -> io::Result<OwnedFd> {
+fn open_plain(attr: Attr, cpu: u32, target: Target<'_>) -> io::Result<OwnedFd> {
     let cpu = i32::try_from(cpu).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    open_for(attr, -1, cpu)
+    match target {
+        Target::All => open_for(attr, -1, cpu, 0),
+        Target::Cgroup(folder) => open_for(attr, folder.as_raw_fd(), cpu, PERF_FLAG_PID_CGROUP),
+    }
 }
 
-/// Opens an event for a thread or all threads (-1), on a CPU or on all (-1).
-fn open_for(mut attr: Attr, thread: libc::pid_t, cpu: i32) -> io::Result<OwnedFd> {
+/// Opens an event for a thread, all threads (-1) or, with that flag, a cgroup, on a CPU or on all (-1).
+fn open_for(mut attr: Attr, thread: libc::pid_t, cpu: i32, flags: libc::c_ulong) -> io::Result<OwnedFd> {
     attr.size = ATTR_SIZE;
     // SAFETY: the kernel reads `attr.size` bytes of a struct that lives through the call.
     let fd = unsafe {
@@ -181,7 +190,7 @@ fn open_for(mut attr: Attr, thread: libc::pid_t, cpu: i32) -> io::Result<OwnedFd
             thread,
             cpu,
             -1,
-            PERF_FLAG_FD_CLOEXEC,
+            flags | PERF_FLAG_FD_CLOEXEC,
         )
     };
     owned(fd)
@@ -235,7 +244,8 @@ pub fn disable(event: BorrowedFd<'_>) -> io::Result<()> {
     control(event, IOC_DISABLE, 0)
 }
 
-/// How long a sampling event has been enabled, in ns. It does not advance while the event is off its CPU.
+/// How long a sampling event, or one of mappings, has been enabled, in ns. It does not advance while the event is off its CPU, or the
+/// cgroup that it is limited to.
 pub fn time_enabled(event: BorrowedFd<'_>) -> io::Result<u64> {
     let mut bytes = [0; 16]; // the count, and the time
     match nix::unistd::read(event, &mut bytes)? {

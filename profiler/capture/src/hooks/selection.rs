@@ -16,6 +16,8 @@ use base::event::HookStatus;
 
 /// Programs that follow cgroups from their creation to their end.
 const OF_CGROUPS: [&str; 2] = ["cgroup_mkdir", "cgroup_release"];
+/// The program that reports when one is empty.
+const OF_ENDS: &str = "cgroup_notify_populated";
 /// The program that follows processes which move between them.
 const OF_MOVES: &str = "cgroup_attach_task";
 /// Cgroups and processes that are recorded at one time.
@@ -110,13 +112,14 @@ impl Tables {
         Ok(())
     }
 
-    /// Fills the tables and attaches the hooks of cgroups, before any hook that records.
+    /// Fills the tables and attaches the hooks of cgroups, before any hook that records. True: they also report which cgroups are created
+    /// and empty.
     ///
     /// # Errors
     /// When the kernel refuses one: it would be unknown what to record.
-    pub fn begin(&self, ebpf: &mut Ebpf, types: &aya::Btf, status: &mut Vec<HookStatus>) -> anyhow::Result<()> {
+    pub fn begin(&self, ebpf: &mut Ebpf, types: &aya::Btf, status: &mut Vec<HookStatus>) -> anyhow::Result<bool> {
         if !self.is_used() {
-            return Ok(());
+            return Ok(false);
         }
         let map = ebpf.map_mut("GLOBS").context(NO_MAP)?;
         let mut globs: Array<&mut MapData, profiler_common::glob::Positions> = Array::try_from(map)?;
@@ -128,7 +131,7 @@ impl Tables {
             selected.insert(words(key), value, 0)?;
         }
         if !self.uses(BY_CGROUP) {
-            return Ok(());
+            return Ok(false);
         }
         let map = ebpf.map_mut("AWAITED").context(NO_MAP)?;
         let mut awaited: HashMap<&mut MapData, CgroupPath, u32> = HashMap::try_from(map)?;
@@ -153,7 +156,11 @@ impl Tables {
         }
         self.add_existing(ebpf)?;
         // The programs remember which cgroups are others, so none that looks at threads may run before this.
-        attach(ebpf, OF_MOVES)
+        attach(ebpf, OF_MOVES)?;
+        let ends = hook::attach_tracepoints(ebpf, types, ("task", &[OF_ENDS]), NOT_LIMITED);
+        let reports_ends = ends.iter().all(|status| status.refused.is_none());
+        status.extend(ends);
+        Ok(reports_ends)
     }
 
     /// Adds the cgroups that exist. Each is added before those below it are listed: the hooks add what is created after that.
@@ -191,6 +198,7 @@ impl Tables {
 }
 
 const TOO_MANY: &str = "too many cgroups to record: name fewer, or record everything with -a";
+const NOT_LIMITED: &str = "no action needed: other cgroups are interrupted as often as recorded ones (docs/scope.md)";
 const NO_MAP: &str = "the eBPF object lacks a map of selections: run `scripts/build-ebpf`";
 
 fn selected(ebpf: &mut Ebpf) -> anyhow::Result<HashMap<&mut MapData, KeyWords, u32>> {
