@@ -96,7 +96,7 @@ fn no_fault_is_lost_or_counted_twice_while_events_are_replaced() {
     std::fs::create_dir(&unit).unwrap();
     let chosen = conditions(|one| {
         one.cgroups
-            .extend([steady.to_owned(), unit.to_str().unwrap().to_owned()])
+            .extend([steady.to_owned(), unit.to_str().unwrap().to_owned()]);
     });
     let asked = asked(chosen, Conditions::default()).with(|terms| terms.faults.mode = FaultMode::All);
     let mut output = Vec::new();
