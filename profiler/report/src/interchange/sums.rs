@@ -285,6 +285,9 @@ impl FactSink for Sums {
     fn mark(&mut self, _: &Tables, _: &Mark) {}
 
     fn fault(&mut self, tables: &Tables, fault: &FaultFact) {
+        if let Some(path) = &mut self.path {
+            path.fault(tables, fault);
+        }
         if self.wants(Table::Faults) {
             let sum = Sum {
                 count: fault.count(),
