@@ -166,8 +166,8 @@ fn only_the_privileged_helper_has_raised_priority() {
     let recorder = running.pid().as_raw().unsigned_abs();
     let words = |pid: u32, name: &str| procfs::command_line(pid).iter().any(|word| word == name);
     let of = |name: &str| procfs::descendants(recorder).into_iter().find(|&pid| words(pid, name));
-    // Until it executes the command, its arguments begin with those of `ngmi __exec`.
-    let command = || of("4000").filter(|&pid| !words(pid, "__exec"));
+    // Until it executes the command, its arguments are those of the recorder, then those of `ngmi __exec`.
+    let command = || of("4000").filter(|&pid| !words(pid, "record") && !words(pid, "__exec"));
     let found = std::cell::Cell::new(None);
     running.wait_until("the command", |_| {
         found.set(command());
