@@ -97,17 +97,23 @@ pub enum Target<'f> {
     Cgroup(BorrowedFd<'f>),
 }
 
+/// Nanoseconds between two samples of the CPU's clock: 0.3 % more than requested. Exactly 1000 Hz is a multiple of the kernel's tick,
+/// at which threads take turns on a busy CPU: samples would fall on the same moments of each turn.
+fn clock_period(hz: u32) -> u64 {
+    1_003_000_000 / u64::from(hz.max(1))
+}
+
 /// Opens a sampling event on a CPU, not enabled yet.
 pub fn open_sampling(clock: Clock, cpu: u32, hz: u32, target: Target<'_>) -> io::Result<OwnedFd> {
-    let kind = match clock {
-        Clock::Cycles => 0,
-        Clock::CpuClock => 1,
+    let (kind, sample_freq, by_rate) = match clock {
+        Clock::Cycles => (0, u64::from(hz), FREQ),
+        Clock::CpuClock => (1, clock_period(hz), 0),
     };
     let attr = Attr {
         kind,
-        sample_freq: u64::from(hz),
+        sample_freq,
         read_format: PERF_FORMAT_TOTAL_TIME_ENABLED,
-        flags: DISABLED | FREQ | EXCLUDE_GUEST | EXCLUDE_HV,
+        flags: DISABLED | by_rate | EXCLUDE_GUEST | EXCLUDE_HV,
         ..Attr::default()
     };
     // Some drivers have no guests and no hypervisor to exclude.
@@ -252,5 +258,27 @@ pub fn time_enabled(event: BorrowedFd<'_>) -> io::Result<u64> {
         16 => Ok(u64::from_ne_bytes(bytes[8..].try_into().map_err(io::Error::other)?)),
         // An event in the error state returns end of file.
         _ => Ok(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clock_period;
+
+    #[test]
+    fn samples_of_the_clock_do_not_keep_step_with_ticks() {
+        for hz in [50, 100, 250, 500, 1000, 4000] {
+            for ticks in [100, 250, 300, 1000] {
+                let (period, tick) = (clock_period(hz), 1_000_000_000 / ticks);
+                let (longer, shorter) = (period.max(tick), period.min(tick));
+                let rest = longer % shorter;
+                // A second has samples at all moments of a tick.
+                assert!(
+                    rest.min(shorter - rest) * u64::from(hz) >= shorter / 10,
+                    "{hz} Hz, {ticks} ticks"
+                );
+            }
+        }
+        assert_eq!(clock_period(1000), 1_003_000);
     }
 }
