@@ -13,7 +13,7 @@ use profiler::capture::proc::selection::Conditions;
 use profiler::event::Event;
 
 use crate::harness::{Recording, compile, record};
-use crate::selections::{Cgroups, PROGRAM, asked, check, conditions, run};
+use crate::selections::{Cgroups, PROGRAM, asked, check, conditions, remove, run};
 
 /// The first version in which ngmi limits events to cgroups.
 const SINCE: (u32, u32) = (6, 7);
@@ -126,14 +126,4 @@ fn no_fault_is_lost_or_counted_twice_while_events_are_replaced() {
     remove(&unit);
     check(&recording, &output, |phase| phase == 0);
     assert_eq!(recording.warnings, Vec::<String>::new());
-}
-
-/// A process that has ended leaves its cgroup a moment later.
-fn remove(folder: &Path) {
-    for _ in 0..100 {
-        if std::fs::remove_dir(folder).is_ok() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }

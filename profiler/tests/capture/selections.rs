@@ -116,6 +116,16 @@ impl Drop for Cgroups {
     }
 }
 
+/// Removes a cgroup: a process that has ended leaves it a moment later.
+pub fn remove(folder: &Path) {
+    for _ in 0..100 {
+        if std::fs::remove_dir(folder).is_ok() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
 /// Pages by process and address: how often a phase touched them, or a recording has them.
 type Touched = BTreeMap<(u32, u64), usize>;
 
@@ -217,14 +227,8 @@ fn a_cgroup_that_is_created_later_and_again() {
             std::fs::create_dir(&inner).unwrap();
             ids.push(std::fs::metadata(&later).unwrap().ino());
             outputs.extend(run(&program, &["move", &inner, other]));
-            // A process that has ended leaves its cgroup a moment later.
             for folder in [&inner, &later] {
-                for _ in 0..100 {
-                    if std::fs::remove_dir(folder).is_ok() {
-                        break;
-                    }
-                    std::thread::sleep(std::time::Duration::from_millis(10));
-                }
+                remove(folder.as_ref());
             }
         }
         ids.dedup();
@@ -253,12 +257,7 @@ fn a_unit_and_a_container() {
         // Perf events, which are limited to the first one, follow in a moment.
         std::thread::sleep(std::time::Duration::from_millis(20));
         output.extend(run(&program, &["move", &again, other]));
-        for _ in 0..100 {
-            if std::fs::remove_dir(&again).is_ok() {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        remove(again.as_ref());
     });
     check(&recording, &output, |phase| phase == 0);
     let chosen = conditions(|one| one.containers.push(id[..12].to_owned()));

@@ -15,25 +15,32 @@ use crate::harness::skip::{needs_capture, skip};
 const PYTHON: &str = "/usr/bin/python3";
 const PAGES: u64 = 256;
 
-/// A program that reports how many pages of a file are in memory before it reads any.
-const ASK: &str = r#"
-import ctypes, mmap, os, sys
+/// The beginning of the programs below: how many pages of a file are in memory, without a touch of them.
+const MINCORE: &str = r"
+import ctypes, mmap, os, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
 fd = os.open(sys.argv[1], os.O_RDONLY)
 size = os.fstat(fd).st_size
-pages = ctypes.create_string_buffer(size // mmap.PAGESIZE)
-address = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
-assert libc.mincore(address, size, pages) == 0
-open(sys.argv[2], "w").write(str(sum(byte & 1 for byte in pages.raw)))
+def mapped(access):
+    return libc.mmap(None, size, access, mmap.MAP_PRIVATE, fd, 0)
+def resident(address):
+    pages = ctypes.create_string_buffer(-(-size // mmap.PAGESIZE))
+    assert libc.mincore(address, size, pages) == 0
+    return sum(byte & 1 for byte in pages.raw)
+";
+
+/// A program that reports how many pages of a file are in memory before it reads any.
+const ASK: &str = r#"
+open(sys.argv[2], "w").write(str(resident(mapped(mmap.PROT_READ))))
 "#;
 
 /// Number of a file's pages in memory as seen by a recorded program, and the output of `ngmi`.
 fn pages_seen(flag: &str, folder: &Path) -> (u64, String) {
     let [script, data, answer] = ["ask.py", "data", "answer"].map(|name| folder.join(name));
-    std::fs::write(&script, ASK).unwrap();
+    std::fs::write(&script, [MINCORE, ASK].concat()).unwrap();
     let words = [script, data, answer.clone()];
     let outcome = Ngmi::record().arg(flag).program(PYTHON, words).run();
     outcome.expect_code(0).expect_no_panic();
@@ -74,19 +81,6 @@ fn a_file_among_the_arguments_is_cold_or_warm_when_the_program_starts() {
 /// A program that evicts a file, maps it as code, touches nothing of it, and reports how many of its pages are in
 /// memory after ngmi has seen the mapping.
 const MAP: &str = r#"
-import ctypes, mmap, os, sys, time
-libc = ctypes.CDLL(None, use_errno=True)
-libc.mmap.restype = ctypes.c_void_p
-libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
-fd = os.open(sys.argv[1], os.O_RDONLY)
-size = os.fstat(fd).st_size
-pages = ctypes.create_string_buffer((size + mmap.PAGESIZE - 1) // mmap.PAGESIZE + 1)
-def mapped(access):
-    return libc.mmap(None, size, access, mmap.MAP_PRIVATE, fd, 0)
-def resident(address):
-    assert libc.mincore(address, size, pages) == 0
-    return sum(byte & 1 for byte in pages.raw[:-1])
 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 # ngmi reads files that are mapped as code.
 before = resident(mapped(mmap.PROT_READ))
@@ -115,7 +109,7 @@ fn what_ngmi_reads_of_a_mapped_file_is_no_more_than_its_table_needs() {
         return skip("the folder of the build is not on ext4: tables are not found again by the file's state");
     }
     let [script, copy] = ["map.py", "copy.so"].map(|name| folder.path().join(name));
-    std::fs::write(&script, MAP).unwrap();
+    std::fs::write(&script, [MINCORE, MAP].concat()).unwrap();
     std::fs::copy(library, &copy).unwrap();
     // Dirty pages can't be evicted.
     std::fs::File::open(&copy).unwrap().sync_all().unwrap();
