@@ -52,7 +52,7 @@ class Ngmi(Tool):
         super().__init__(program, work)
         self.name = f"ngmi {options}".strip()
         files = self.writes("n.json.gz", "n.json.gz.events")
-        self.arguments = ["record", "--save-only", "--json", "-F", "1000", *shlex.split(options), "-o", files]
+        self.arguments = ["record", "--save-only", "--json", *shlex.split(options), "-o", files]
 
     def said(self, text):
         """From the summary, the only JSON object in the output."""
