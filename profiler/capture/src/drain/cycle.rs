@@ -2,6 +2,7 @@
 
 mod bulk;
 mod entered;
+mod tasks;
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::rc::Rc;
@@ -126,7 +127,7 @@ pub struct Cycle {
     pub records: usize,
     /// Bytes of samples.
     pub bytes: usize,
-    /// A task was born, ended or changed, or new code was mapped.
+    /// A process was born or executed a program, or new code was mapped.
     pub has_news: bool,
 }
 
@@ -284,7 +285,7 @@ impl Drain {
             ..Cycle::default()
         };
         let mut changes = std::mem::take(&mut self.later);
-        let tasks = self.read_tasks(&mut changes);
+        let (tasks, has_process) = self.read_tasks(&mut changes);
         cycle.records += tasks;
         self.judge(made, &mut changes);
         self.later = changes.extract_if(.., |(time, _)| *time >= began).collect();
@@ -301,7 +302,7 @@ impl Drain {
         self.owners.read();
         self.owners.usage.turn();
         (cycle.records, cycle.bytes) = (cycle.records + samples, bytes);
-        cycle.has_news = tasks > 0 || !self.new_files.is_empty();
+        cycle.has_news = has_process || !self.new_files.is_empty();
         if cycle.records > 0 && samples < CYCLE_LIMIT && self.log.is_some() {
             let complete = Timestamp(began.0.saturating_sub(SUBMIT_SLACK));
             // Whatever outlives the recording is written last, with its end as the time.
@@ -356,44 +357,5 @@ impl Drain {
             });
         }
         made
-    }
-
-    fn read_tasks(&mut self, changes: &mut Vec<(Timestamp, Change)>) -> usize {
-        let mut count = 0;
-        while count < CYCLE_LIMIT {
-            let read = self
-                .tasks
-                .next()
-                .map(|record| (records::task_event(&record), records::space_of(&record)));
-            let Some((event, space)) = read else { break };
-            count += 1;
-            let Some(mut event) = event else { continue };
-            if !self.enters(&mut event) {
-                continue;
-            }
-            match &event {
-                Event::TaskNew(new) => {
-                    self.recorded.born(new.at.pid, new.at.tid);
-                    self.owners.born(new.at.pid, new.at.tid, new.at.time);
-                    let (parent, child, space) = (new.parent.0, new.at.pid, space.unwrap_or_default());
-                    changes.push((new.at.time, Change::Born { parent, child, space }));
-                }
-                Event::TaskExec(exec) => {
-                    self.recorded.executed(exec.at.time, exec.at.pid, exec.old_tid);
-                    changes.push((exec.at.time, Change::Executed(exec.at.pid, space.unwrap_or_default())));
-                    self.perf_maps.ended(exec.at.pid);
-                    self.owners.executed(exec.at.pid, exec.at.time);
-                }
-                Event::TaskRename { at, .. } if at.pid == at.tid => changes.push((at.time, Change::Renamed(at.pid))),
-                Event::TaskExit(exit) => {
-                    self.recorded.ended(exit.at.time, exit.at.pid, exit.at.tid);
-                    let cpu_time = &mut self.counts.of_recorded.cpu_time;
-                    *cpu_time = cpu_time.saturating_add(exit.cpu_time);
-                }
-                _ => {}
-            }
-            self.write(&event);
-        }
-        count
     }
 }
