@@ -24,13 +24,12 @@ use fxprof_processed_profile::LibraryInfo;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
 
-use self::cgroup::{CgroupMarkers, CgroupThread};
-use self::companion::{Companion, CompanionThread};
-use self::device::{DeviceThread, OperationNames};
+use self::cgroup::CgroupMarkers;
+use self::companion::Companion;
+use self::device::OperationNames;
 pub use self::difference::{Difference, Weights};
 use self::markers::{MarkerNames, Markers};
 use self::path::PathRows;
-use self::path::PathThread;
 pub use self::path::{PathLink, PathPiece, PathTrack};
 use self::sample::{SampleRows, Samples};
 use self::skeleton::{Skeleton, ThreadRow};
@@ -224,50 +223,10 @@ impl Serialize for Track<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match *self {
             Self::Thread(whole, id, row) => Thread { whole, id, row }.serialize(serializer),
-            Self::Device(whole, device, row) => {
-                let thread = DeviceThread {
-                    device,
-                    row,
-                    tables: whole.tables,
-                    collected: whole.collected,
-                    shared: whole.shared,
-                    labels: whole.labels,
-                    names: whole.operations,
-                    marker_names: whole.names,
-                    times: (whole.zero, whole.end),
-                };
-                thread.serialize(serializer)
-            }
-            Self::Cgroup(whole, index, row) => {
-                let thread = CgroupThread {
-                    index,
-                    row,
-                    markers: whole.cgroups.of(index),
-                    zero: whole.zero,
-                };
-                thread.serialize(serializer)
-            }
-            Self::Path(whole, rows, row) => {
-                let thread = PathThread {
-                    rows,
-                    row,
-                    tables: whole.tables,
-                    zero: whole.zero,
-                };
-                thread.serialize(serializer)
-            }
-            Self::Companion(whole, companion, row) => {
-                let thread = CompanionThread {
-                    companion,
-                    row,
-                    tables: whole.tables,
-                    collected: whole.collected,
-                    shared: whole.shared,
-                    names: whole.names,
-                    times: (whole.zero, whole.end),
-                };
-                thread.serialize(serializer)
-            }
+            Self::Companion(whole, companion, row) => companion::thread(whole, companion, row).serialize(serializer),
+            Self::Device(whole, device, row) => device::thread(whole, device, row).serialize(serializer),
+            Self::Cgroup(whole, index, row) => cgroup::thread(whole, index, row).serialize(serializer),
+            Self::Path(whole, rows, row) => path::thread(whole, rows, row).serialize(serializer),
         }
     }
 }

@@ -3,19 +3,18 @@
 
 pub(super) mod counter;
 
-use serde::{Serialize, Serializer, ser::SerializeMap, ser::SerializeStruct};
+use std::borrow::Cow;
+
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::Whole;
 use super::skeleton::ThreadRow;
-use super::track::{self, Samples, Weight};
+use super::track::{self, TrackMarker, TrackThread, Weight};
 use crate::error::WriteError;
-use crate::marker::PHASE_INTERVAL;
 use crate::marker::limit::{self, LimitPayload};
 use crate::shared::Shared;
 use crate::shared::categories::Category;
-use crate::shared::columns::{Column, Repeat, Seq};
-use crate::units::ms;
-use base::addr::Timestamp;
 use base::event::usage::CgroupUsage;
 use fact::usage::{LimitReached, limits_reached};
 use fact::{Tables, owner};
@@ -63,7 +62,7 @@ pub fn rows(names: &[String], of_thread: &Map<String, Value>) -> Vec<(usize, Thr
     names.iter().enumerate().map(row).collect()
 }
 
-/// Markers of all tracks.
+/// Markers of all tracks, with their names.
 #[derive(Debug)]
 pub struct CgroupMarkers(Vec<Vec<(LimitReached, u32)>>);
 
@@ -80,60 +79,26 @@ impl CgroupMarkers {
         }
         Ok(Self(all))
     }
-
-    /// Those of a cgroup, by its place in the tables.
-    pub fn of(&self, index: usize) -> &[(LimitReached, u32)] {
-        self.0.get(index).map_or(&[], Vec::as_slice)
-    }
 }
 
 /// The track of a cgroup.
-pub struct CgroupThread<'a> {
-    /// Its place in the tables.
-    pub index: usize,
-    /// Its row of `threads` without tables.
-    pub row: &'a ThreadRow,
-    /// Its markers.
-    pub markers: &'a [(LimitReached, u32)],
-    /// The profile's time 0.
-    pub zero: Timestamp,
-}
-
-impl Serialize for CgroupThread<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut thread = serializer.serialize_map(None)?;
-        for (key, value) in self.row.fields() {
-            thread.serialize_entry(&key, &value)?;
-        }
-        let samples = Samples {
-            rows: &[],
-            weight: Weight::Time,
-            zero: self.zero,
-        };
-        thread.serialize_entry("samples", &samples)?;
-        thread.serialize_entry("markers", &Markers(self))?;
-        thread.serialize_entry("ngmiCompanion", &json!({"cgroup": self.index}))?;
-        thread.end()
-    }
-}
-
-/// The `markers` table: starts ascending.
-struct Markers<'a>(&'a CgroupThread<'a>);
-
-impl Serialize for Markers<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        type Row = (LimitReached, u32);
-        let (rows, zero) = (self.0.markers, self.0.zero);
-        let data = rows.iter().map(|(reached, _)| LimitPayload::new(reached));
-        let mut table = serializer.serialize_struct("markers", 7)?;
-        table.serialize_field("length", &rows.len())?;
-        table.serialize_field("category", &Repeat(Category::WaitMemory as u8, rows.len()))?;
-        table.serialize_field("data", &Seq(data))?;
-        table.serialize_field("name", &Column(rows, |row: &Row| row.1))?;
-        table.serialize_field("startTime", &Column(rows, |row: &Row| ms(row.0.within.0, zero)))?;
-        table.serialize_field("endTime", &Column(rows, |row: &Row| ms(row.0.within.1, zero)))?;
-        table.serialize_field("phase", &Repeat(PHASE_INTERVAL, rows.len()))?;
-        table.end()
+pub fn thread<'a>(whole: &'a Whole<'a>, index: usize, row: &'a ThreadRow) -> impl Serialize {
+    let markers = whole.cgroups.0.get(index).into_iter().flatten();
+    let marker = |(reached, name): &'a (LimitReached, u32)| TrackMarker {
+        fact: reached,
+        name: *name,
+        start: reached.within.0,
+        end: Some(reached.within.1),
+    };
+    TrackThread {
+        row,
+        samples: Cow::default(),
+        weight: Weight::Time,
+        markers: markers.map(marker).collect(),
+        category: Category::WaitMemory,
+        payload: |reached: &&LimitReached| LimitPayload::new(reached),
+        shows: json!({"cgroup": index}),
+        zero: whole.zero,
     }
 }
 

@@ -2,20 +2,17 @@
 //! flame graph and inverted tree show what causes them, weighted by their time and by the bytes
 //! that they read. The track by time also has the slowest faults as markers.
 
-use serde::{Serialize, Serializer, ser::SerializeMap, ser::SerializeStruct};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::markers::MarkerNames;
+use super::Whole;
 use super::peaks::{self, Peak};
 use super::skeleton::ThreadRow;
-use super::track::{Item, Samples, TrackRow, Weight, lay_out};
+use super::track::{Item, TrackMarker, TrackRow, TrackThread, Weight, lay_out};
+use crate::marker::fault;
 use crate::marker::peak::LatencyPayload;
-use crate::marker::{PHASE_INTERVAL, fault};
-use crate::shared::Shared;
 use crate::shared::categories::Category;
-use crate::shared::columns::{Column, Repeat, Seq};
-use crate::units::ms;
-use base::addr::{Timestamp, ns};
+use base::addr::ns;
 use fact::reduce::budget::{Collected, FoldedStack};
 use fact::reduce::packed::PackedRef;
 use fact::{FaultFact, ProcessId, Tables};
@@ -108,115 +105,70 @@ impl Companion {
     }
 }
 
-/// A companion with the facts for its samples.
-pub struct CompanionThread<'a> {
-    /// The companion.
-    pub companion: &'a Companion,
-    /// Its row of `threads` without tables.
-    pub row: &'a ThreadRow,
-    /// All threads.
-    pub tables: &'a Tables,
-    /// The facts with the faults.
-    pub collected: &'a Collected,
-    /// The tables with the stacks.
-    pub shared: &'a Shared<'a>,
-    /// Names and flows of markers.
-    pub names: &'a MarkerNames<'a>,
-    /// Start and end of the profile.
-    pub times: (Timestamp, Timestamp),
-}
-
-impl Serialize for CompanionThread<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut thread = serializer.serialize_map(None)?;
-        for (key, value) in self.row.fields() {
-            thread.serialize_entry(&key, &value)?;
-        }
-        let rows = self.rows();
-        let samples = Samples {
-            rows: &rows,
-            weight: self.companion.weight,
-            zero: self.times.0,
-        };
-        thread.serialize_entry("samples", &samples)?;
-        thread.serialize_entry("markers", &self.markers())?;
-        thread.serialize_entry("ngmiCompanion", &json!({"process": self.companion.process}))?;
-        thread.end()
+/// The track of a companion.
+pub fn thread<'a>(whole: &'a Whole<'a>, companion: &Companion, row: &'a ThreadRow) -> impl Serialize {
+    TrackThread {
+        row,
+        samples: samples(whole, companion).into(),
+        weight: companion.weight,
+        markers: markers(whole, companion),
+        category: Category::Fault,
+        payload: |fault: &PackedRef<'_>| {
+            let fault = fault.fact();
+            LatencyPayload::new(&fault, whole.tables, whole.names.flows.of_fault(&fault))
+        },
+        shows: json!({"process": companion.process}),
+        zero: whole.zero,
     }
 }
 
-impl CompanionThread<'_> {
-    fn faults(&self) -> impl Iterator<Item = PackedRef<'_>> {
-        let threads = self.tables.threads.iter().zip(&self.collected.threads);
-        let of_process = threads.filter(|(thread, _)| thread.process == self.companion.process);
-        of_process.flat_map(|(_, facts)| facts.faults.refs())
-    }
-
-    /// The slowest faults, if one of them waited for a disk: the others take no visible time.
-    fn markers(&self) -> Markers<'_> {
-        let rate = self.collected.faults.rates.of(self.companion.process);
-        let has_waited = rate.is_some_and(|rate| rate.steps.values().any(|(_, waited)| *waited > 0));
-        let is_shown = self.companion.weight == Weight::Time && has_waited;
-        let faults = self.faults().filter(|_| is_shown).map(|fault| Peak {
-            time: fault.start(),
-            value: ns(fault.fact().time()),
-            fact: fault,
-        });
-        Markers {
-            rows: peaks::greatest(faults, self.times),
-            thread: self,
-        }
-    }
-
-    fn rows(&self) -> Vec<TrackRow> {
-        let row = |stack| self.shared.stack_row(stack);
-        let Companion { process, weight, .. } = *self.companion;
-        let faults = self.faults().map(|fault| fault.fact()).map(|fault| Item {
-            start: fault.start,
-            end: fault::end(&fault).unwrap_or(fault.start),
-            stack: row(fault.stack),
-            weight: weight.of(&fault),
-        });
-        let of_process = |folded: &&FoldedStack| {
-            let thread = self.tables.threads.get(folded.thread.index());
-            thread.is_some_and(|thread| thread.process == process)
-        };
-        let folded = self.collected.folded_stacks.iter().filter(of_process);
-        let folded = folded.map(|folded| Item {
-            start: folded.time,
-            end: folded.time,
-            stack: row(folded.stack),
-            weight: weight.of_folded(folded),
-        });
-        lay_out(faults.chain(folded).collect(), self.times)
-    }
+fn faults<'a>(whole: &Whole<'a>, process: ProcessId) -> impl Iterator<Item = PackedRef<'a>> {
+    let threads = whole.tables.threads.iter().zip(&whole.collected.threads);
+    let of_process = threads.filter(move |(thread, _)| thread.process == process);
+    of_process.flat_map(|(_, facts)| facts.faults.refs())
 }
 
-/// The `markers` table: starts ascending.
-struct Markers<'a> {
-    rows: Vec<Peak<PackedRef<'a>>>,
-    thread: &'a CompanionThread<'a>,
+/// The slowest faults, if one of them waited for a disk: the others take no visible time.
+fn markers<'a>(whole: &Whole<'a>, companion: &Companion) -> Vec<TrackMarker<PackedRef<'a>>> {
+    let rate = whole.collected.faults.rates.of(companion.process);
+    let has_waited = rate.is_some_and(|rate| rate.steps.values().any(|(_, waited)| *waited > 0));
+    if companion.weight != Weight::Time || !has_waited {
+        return Vec::new();
+    }
+    let slow = faults(whole, companion.process).map(|fault| Peak {
+        time: fault.start(),
+        value: ns(fault.fact().time()),
+        fact: fault,
+    });
+    let slowest = peaks::greatest(slow, (whole.zero, whole.end)).into_iter();
+    let marker = |peak: Peak<PackedRef<'a>>| TrackMarker {
+        fact: peak.fact,
+        name: whole.names.peaks[0],
+        start: peak.time,
+        end: Some(fault::end(&peak.fact.fact()).unwrap_or(peak.time)),
+    };
+    slowest.map(marker).collect()
 }
 
-impl Serialize for Markers<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let CompanionThread {
-            tables, names, times, ..
-        } = *self.thread;
-        let rows = self.rows.as_slice();
-        let data = |peak: &Peak<PackedRef<'_>>| {
-            let fault = peak.fact.fact();
-            LatencyPayload::new(&fault, tables, names.flows.of_fault(&fault))
-        };
-        let end = |peak: &Peak<PackedRef<'_>>| fault::end(&peak.fact.fact()).unwrap_or(peak.time);
-        let mut table = serializer.serialize_struct("markers", 7)?;
-        table.serialize_field("length", &rows.len())?;
-        table.serialize_field("category", &Repeat(Category::Fault as u8, rows.len()))?;
-        table.serialize_field("data", &Seq(rows.iter().map(data)))?;
-        table.serialize_field("name", &Repeat(names.peaks[0], rows.len()))?;
-        table.serialize_field("startTime", &Column(rows, |peak: &Peak<_>| ms(peak.time, times.0)))?;
-        table.serialize_field("endTime", &Column(rows, |peak: &Peak<_>| ms(end(peak), times.0)))?;
-        table.serialize_field("phase", &Repeat(PHASE_INTERVAL, rows.len()))?;
-        table.end()
-    }
+fn samples(whole: &Whole<'_>, companion: &Companion) -> Vec<TrackRow> {
+    let row = |stack| whole.shared.stack_row(stack);
+    let Companion { process, weight, .. } = *companion;
+    let faults = faults(whole, process).map(|fault| fault.fact()).map(|fault| Item {
+        start: fault.start,
+        end: fault::end(&fault).unwrap_or(fault.start),
+        stack: row(fault.stack),
+        weight: weight.of(&fault),
+    });
+    let of_process = |folded: &&FoldedStack| {
+        let thread = whole.tables.threads.get(folded.thread.index());
+        thread.is_some_and(|thread| thread.process == process)
+    };
+    let folded = whole.collected.folded_stacks.iter().filter(of_process);
+    let folded = folded.map(|folded| Item {
+        start: folded.time,
+        end: folded.time,
+        stack: row(folded.stack),
+        weight: weight.of_folded(folded),
+    });
+    lay_out(faults.chain(folded).collect(), (whole.zero, whole.end))
 }

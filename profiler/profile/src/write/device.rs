@@ -6,22 +6,20 @@ pub(super) mod counter;
 
 use std::borrow::Cow;
 
-use serde::{Serialize, Serializer, ser::SerializeMap, ser::SerializeStruct};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::markers::MarkerNames;
+use super::Whole;
 use super::peaks::{self, Peak};
 use super::skeleton::ThreadRow;
-use super::track::{self, Item, Samples, TrackRow, Weight, lay_out};
+use super::track::{self, Item, TrackMarker, TrackRow, TrackThread, Weight, lay_out};
 use crate::error::WriteError;
 use crate::marker::peak::DepthPayload;
 use crate::marker::request::RequestPayload;
-use crate::marker::{CauseStack, PHASE_INSTANT, PHASE_INTERVAL, words};
+use crate::marker::{CauseStack, words};
 use crate::shared::Shared;
 use crate::shared::categories::Category;
-use crate::shared::columns::{Column, Repeat, Seq};
-use crate::shared::labels::{Label, Labels};
-use crate::units::ms;
+use crate::shared::labels::Label;
 use base::addr::{Timestamp, ns};
 use fact::reduce::budget::Collected;
 use fact::request::Operation;
@@ -85,125 +83,75 @@ impl OperationNames {
     }
 }
 
-/// A device with the facts for its track.
-pub struct DeviceThread<'a> {
-    /// The device.
-    pub device: DeviceId,
-    /// Its row of `threads` without tables.
-    pub row: &'a ThreadRow,
-    /// The tables with devices and files.
-    pub tables: &'a Tables,
-    /// The facts with the requests.
-    pub collected: &'a Collected,
-    /// The tables with the stacks.
-    pub shared: &'a Shared<'a>,
-    /// Row of the stack of an unknown submitter.
-    pub labels: &'a Labels,
-    /// Names of request markers.
-    pub names: &'a OperationNames,
-    /// Names and flows of markers.
-    pub marker_names: &'a MarkerNames<'a>,
-    /// Start and end of the profile.
-    pub times: (Timestamp, Timestamp),
+/// The track of a device.
+pub fn thread<'a>(whole: &'a Whole<'a>, device: DeviceId, row: &'a ThreadRow) -> impl Serialize {
+    let requests = whole.collected.requests.iter();
+    let requests: Vec<_> = requests.filter(|request| request.device == device).collect();
+    TrackThread {
+        row,
+        samples: samples(whole, &requests).into(),
+        weight: Weight::Bytes,
+        markers: markers(whole, &requests),
+        category: Category::Request,
+        payload: |row: &Row<'a>| payload(whole, row),
+        shows: json!({"device": device}),
+        zero: whole.zero,
+    }
 }
 
-impl Serialize for DeviceThread<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut thread = serializer.serialize_map(None)?;
-        for (key, value) in self.row.fields() {
-            thread.serialize_entry(&key, &value)?;
-        }
-        let rows = self.rows();
-        let samples = Samples {
-            rows: &rows,
-            weight: Weight::Bytes,
-            zero: self.times.0,
+/// The submitted parts of requests; the rest of each request has the label of an unknown
+/// submitter.
+fn samples(whole: &Whole<'_>, requests: &[&RequestFact]) -> Vec<TrackRow> {
+    let unrecorded = whole.labels.row(None, Label::Unrecorded);
+    let mut items = Vec::new();
+    for request in requests.iter().filter(|request| request.operation.moves_bytes()) {
+        let item = |stack: Option<u32>, weight| Item {
+            start: request.start.min(request.end),
+            end: request.end,
+            stack: stack.or(unrecorded),
+            weight,
         };
-        thread.serialize_entry("samples", &samples)?;
-        thread.serialize_entry("markers", &self.markers())?;
-        thread.serialize_entry("ngmiCompanion", &json!({"device": self.device}))?;
-        thread.end()
-    }
-}
-
-impl<'a> DeviceThread<'a> {
-    fn requests(&self) -> impl Iterator<Item = &'a RequestFact> + Clone {
-        let device = self.device;
-        let requests = self.collected.requests.iter();
-        requests.filter(move |request| request.device == device)
-    }
-
-    /// The submitted parts of requests; the rest of each request has the label of an unknown
-    /// submitter.
-    fn rows(&self) -> Vec<TrackRow> {
-        let unrecorded = self.labels.row(None, Label::Unrecorded);
-        let mut items = Vec::new();
-        for request in self.requests().filter(|request| request.operation.moves_bytes()) {
-            let item = |stack: Option<u32>, weight| Item {
-                start: request.start.min(request.end),
-                end: request.end,
-                stack: stack.or(unrecorded),
-                weight,
-            };
-            let mut left = u64::from(request.bytes);
-            for bio in &request.bios {
-                let bytes = u64::from(bio.bytes).min(left);
-                left -= bytes;
-                let stack = self.shared.stack_row(bio.stack);
-                items.push(item(stack, bytes));
-            }
-            items.push(item(None, left));
+        let mut left = u64::from(request.bytes);
+        for bio in &request.bios {
+            let bytes = u64::from(bio.bytes).min(left);
+            left -= bytes;
+            let stack = whole.shared.stack_row(bio.stack);
+            items.push(item(stack, bytes));
         }
-        lay_out(items, self.times)
+        items.push(item(None, left));
     }
-
-    fn markers(&self) -> Markers<'_, 'a> {
-        let depths = self.requests().filter(|request| request.depth > 0).map(|request| Peak {
-            // When the device got it.
-            time: Timestamp(request.start.0.saturating_add(ns(request.queued.unwrap_or_default()))).min(request.end),
-            value: u64::from(request.depth),
-            fact: (),
-        });
-        let peaks = peaks::greatest(depths, self.times).into_iter().map(Row::Depth);
-        let mut rows: Vec<Row<'_>> = self.requests().map(Row::Request).chain(peaks).collect();
-        rows.sort_by_key(Row::start);
-        Markers { rows, thread: self }
-    }
+    lay_out(items, (whole.zero, whole.end))
 }
 
-/// A marker of a device.
+fn markers<'a>(whole: &Whole<'_>, requests: &[&'a RequestFact]) -> Vec<TrackMarker<Row<'a>>> {
+    let depths = requests.iter().filter(|request| request.depth > 0).map(|request| Peak {
+        // When the device got it.
+        time: Timestamp(request.start.0.saturating_add(ns(request.queued.unwrap_or_default()))).min(request.end),
+        value: u64::from(request.depth),
+        fact: (),
+    });
+    let depths = peaks::greatest(depths, (whole.zero, whole.end));
+    let depths = depths.into_iter().map(|peak| TrackMarker {
+        fact: Row::Depth(peak.value),
+        name: whole.names.peaks[1],
+        start: peak.time,
+        end: None,
+    });
+    let requests = requests.iter().map(|request| TrackMarker {
+        fact: Row::Request(request),
+        name: whole.operations.of(request.operation),
+        start: request.start,
+        end: Some(request.end),
+    });
+    let mut markers: Vec<_> = requests.chain(depths).collect();
+    markers.sort_by_key(|marker| marker.start);
+    markers
+}
+
+/// What a marker of a device shows.
 enum Row<'m> {
     Request(&'m RequestFact),
-    Depth(Peak<()>),
-}
-
-impl Row<'_> {
-    fn start(&self) -> Timestamp {
-        match self {
-            Self::Request(request) => request.start,
-            Self::Depth(peak) => peak.time,
-        }
-    }
-
-    fn end(&self) -> Option<Timestamp> {
-        match self {
-            Self::Request(request) => Some(request.end),
-            Self::Depth(_) => None,
-        }
-    }
-
-    fn phase(&self) -> u8 {
-        match self {
-            Self::Request(_) => PHASE_INTERVAL,
-            Self::Depth(_) => PHASE_INSTANT,
-        }
-    }
-}
-
-/// A device's `markers` table: starts ascending.
-struct Markers<'m, 'a> {
-    rows: Vec<Row<'m>>,
-    thread: &'m DeviceThread<'a>,
+    Depth(u64),
 }
 
 #[derive(Serialize)]
@@ -218,44 +166,17 @@ enum Data {
     Depth(DepthPayload),
 }
 
-impl Markers<'_, '_> {
-    fn data(&self, row: &Row<'_>) -> Data {
-        let DeviceThread { tables, shared, .. } = self.thread;
-        match row {
-            Row::Request(request) => {
-                let stack = request.bios.first().and_then(|bio| bio.stack);
-                let mut payload = RequestPayload::of_device(request, tables);
-                payload.flow = self.thread.marker_names.flows.of_request(request);
-                Data::Request {
-                    payload: Box::new(payload),
-                    cause: shared.stack_row(stack).map(|stack| CauseStack { stack }),
-                }
+fn payload(whole: &Whole<'_>, row: &Row<'_>) -> Data {
+    match row {
+        Row::Request(request) => {
+            let stack = request.bios.first().and_then(|bio| bio.stack);
+            let mut payload = RequestPayload::of_device(request, whole.tables);
+            payload.flow = whole.names.flows.of_request(request);
+            Data::Request {
+                payload: Box::new(payload),
+                cause: whole.shared.stack_row(stack).map(|stack| CauseStack { stack }),
             }
-            Row::Depth(peak) => Data::Depth(DepthPayload::new(peak.value)),
         }
-    }
-
-    fn name(&self, row: &Row<'_>) -> u32 {
-        match row {
-            Row::Request(request) => self.thread.names.of(request.operation),
-            Row::Depth(_) => self.thread.marker_names.peaks[1],
-        }
-    }
-}
-
-impl Serialize for Markers<'_, '_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let rows = self.rows.as_slice();
-        let zero = self.thread.times.0;
-        let end = |row: &Row<'_>| row.end().map(|end| ms(end, zero));
-        let mut table = serializer.serialize_struct("markers", 7)?;
-        table.serialize_field("length", &rows.len())?;
-        table.serialize_field("category", &Repeat(Category::Request as u8, rows.len()))?;
-        table.serialize_field("data", &Seq(rows.iter().map(|row| self.data(row))))?;
-        table.serialize_field("name", &Column(rows, |row: &Row<'_>| self.name(row)))?;
-        table.serialize_field("startTime", &Column(rows, |row: &Row<'_>| ms(row.start(), zero)))?;
-        table.serialize_field("endTime", &Column(rows, end))?;
-        table.serialize_field("phase", &Column(rows, Row::phase))?;
-        table.end()
+        Row::Depth(depth) => Data::Depth(DepthPayload::new(*depth)),
     }
 }

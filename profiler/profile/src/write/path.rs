@@ -7,20 +7,18 @@ mod stacks;
 
 use std::borrow::Cow;
 
-use serde::{Serialize, Serializer, ser::SerializeMap, ser::SerializeStruct};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use self::stacks::Stacks;
+use super::Whole;
 use super::flows::Flows;
 use super::skeleton::ThreadRow;
-use super::track::{Item, Samples, TrackRow, Weight, lay_out};
+use super::track::{Item, TrackMarker, TrackRow, TrackThread, Weight, lay_out};
 use crate::error::WriteError;
-use crate::marker::PHASE_INTERVAL;
 use crate::marker::link::{LinkPayload, NAME};
 use crate::shared::Shared;
 use crate::shared::categories::Category;
-use crate::shared::columns::{Column, Repeat, Seq};
-use crate::units::ms;
 use base::addr::{Timestamp, ns};
 use fact::reduce::budget::Collected;
 use fact::{StackId, Tables, ThreadId, WaitFact, WaitReason};
@@ -131,54 +129,24 @@ fn wait_at(collected: &Collected, (thread, time): (ThreadId, Timestamp)) -> Opti
     (wait.start < time).then_some(wait)
 }
 
-/// The track with its tables.
-pub struct PathThread<'a> {
-    /// Its samples and markers.
-    pub rows: &'a PathRows<'a>,
-    /// Its row of `threads` without tables.
-    pub row: &'a ThreadRow,
-    /// Names of threads.
-    pub tables: &'a Tables,
-    /// The profile's time 0.
-    pub zero: Timestamp,
-}
-
-impl Serialize for PathThread<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut thread = serializer.serialize_map(None)?;
-        for (key, value) in self.row.fields() {
-            thread.serialize_entry(&key, &value)?;
-        }
-        let samples = Samples {
-            rows: &self.rows.samples,
-            weight: Weight::Time,
-            zero: self.zero,
-        };
-        thread.serialize_entry("samples", &samples)?;
-        thread.serialize_entry("markers", &Markers(self))?;
-        thread.serialize_entry("ngmiCompanion", &json!({"path": self.rows.track.thread}))?;
-        thread.end()
-    }
-}
-
-/// The `markers` table: starts ascending.
-struct Markers<'a>(&'a PathThread<'a>);
-
-impl Serialize for Markers<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let PathThread { rows, tables, zero, .. } = *self.0;
-        let links = rows.track.links.as_slice();
-        let data = |(link, flow): (&'_ PathLink, &Option<u32>)| {
-            serde_json::to_value(LinkPayload::new(tables, link.thread, &link.part, (link.via, *flow))).ok()
-        };
-        let mut table = serializer.serialize_struct("markers", 7)?;
-        table.serialize_field("length", &links.len())?;
-        table.serialize_field("category", &Repeat(Category::Other as u8, links.len()))?;
-        table.serialize_field("data", &Seq(links.iter().zip(&rows.flows).map(data)))?;
-        table.serialize_field("name", &Repeat(rows.name, links.len()))?;
-        table.serialize_field("startTime", &Column(links, |link: &PathLink| ms(link.start, zero)))?;
-        table.serialize_field("endTime", &Column(links, |link: &PathLink| ms(link.end, zero)))?;
-        table.serialize_field("phase", &Repeat(PHASE_INTERVAL, links.len()))?;
-        table.end()
+/// The track.
+pub fn thread<'a>(whole: &'a Whole<'a>, rows: &'a PathRows<'a>, row: &'a ThreadRow) -> impl Serialize {
+    let marker = |(link, flow): (&'a PathLink, &Option<u32>)| TrackMarker {
+        fact: (link, *flow),
+        name: rows.name,
+        start: link.start,
+        end: Some(link.end),
+    };
+    TrackThread {
+        row,
+        samples: Cow::Borrowed(&rows.samples),
+        weight: Weight::Time,
+        markers: rows.track.links.iter().zip(&rows.flows).map(marker).collect(),
+        category: Category::Other,
+        payload: |(link, flow): &(&'a PathLink, Option<u32>)| {
+            LinkPayload::new(whole.tables, link.thread, &link.part, (link.via, *flow))
+        },
+        shows: json!({"path": rows.track.thread}),
+        zero: whole.zero,
     }
 }

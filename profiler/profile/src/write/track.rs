@@ -1,10 +1,15 @@
 //! Synthetic tracks: their samples are items that took time or moved bytes, weighted by that.
 
-use serde::{Serialize, Serializer, ser::SerializeStruct};
+use std::borrow::Cow;
+
+use serde::{Serialize, Serializer, ser::SerializeMap, ser::SerializeStruct};
 use serde_json::{Map, Value, json};
 
-use crate::shared::columns::{Seq, deltas};
-use crate::units::milliseconds;
+use super::skeleton::ThreadRow;
+use crate::marker::{PHASE_INSTANT, PHASE_INTERVAL};
+use crate::shared::categories::Category;
+use crate::shared::columns::{Column, Repeat, Seq, deltas};
+use crate::units::{milliseconds, ms};
 use base::addr::Timestamp;
 
 /// Shortest gap that is drawn, in ns.
@@ -178,14 +183,83 @@ pub fn lay_out(mut items: Vec<Item>, (zero, end): (Timestamp, Timestamp)) -> Vec
     rows
 }
 
-/// A track's `samples` table.
-pub struct Samples<'a> {
+/// A marker of a track.
+pub struct TrackMarker<T> {
+    /// What its payload is made of.
+    pub fact: T,
+    /// Index of its name in the string array.
+    pub name: u32,
+    /// Start time.
+    pub start: Timestamp,
+    /// End time; `None`: it is a moment.
+    pub end: Option<Timestamp>,
+}
+
+/// A row of `threads` with its tables.
+pub struct TrackThread<'a, T, F> {
+    /// The row without tables.
+    pub row: &'a ThreadRow,
     /// The samples.
-    pub rows: &'a [TrackRow],
+    pub samples: Cow<'a, [TrackRow]>,
     /// The weight of the samples.
     pub weight: Weight,
+    /// The markers: starts ascending.
+    pub markers: Vec<TrackMarker<T>>,
+    /// The category of the markers.
+    pub category: Category,
+    /// The payload of a marker.
+    pub payload: F,
+    /// What the track shows, for the reader.
+    pub shows: Value,
     /// The profile's time 0.
     pub zero: Timestamp,
+}
+
+impl<T, P: Serialize, F: Fn(&T) -> P> Serialize for TrackThread<'_, T, F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut thread = serializer.serialize_map(None)?;
+        for (key, value) in self.row.fields() {
+            thread.serialize_entry(&key, &value)?;
+        }
+        let samples = Samples {
+            rows: &self.samples,
+            weight: self.weight,
+            zero: self.zero,
+        };
+        thread.serialize_entry("samples", &samples)?;
+        thread.serialize_entry("markers", &Markers(self))?;
+        thread.serialize_entry("ngmiCompanion", &self.shows)?;
+        thread.end()
+    }
+}
+
+/// A track's `markers` table.
+struct Markers<'a, T, F>(&'a TrackThread<'a, T, F>);
+
+impl<T, P: Serialize, F: Fn(&T) -> P> Serialize for Markers<'_, T, F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let TrackThread { category, zero, .. } = *self.0;
+        let rows = self.0.markers.as_slice();
+        let phase = |row: &TrackMarker<T>| row.end.map_or(PHASE_INSTANT, |_| PHASE_INTERVAL);
+        let end = |row: &TrackMarker<T>| row.end.map(|end| ms(end, zero));
+        let mut table = serializer.serialize_struct("markers", 7)?;
+        table.serialize_field("length", &rows.len())?;
+        table.serialize_field("category", &Repeat(category as u8, rows.len()))?;
+        let payload = |row: &TrackMarker<T>| (self.0.payload)(&row.fact);
+        table.serialize_field("data", &Column(rows, payload))?;
+        table.serialize_field("name", &Column(rows, |row: &TrackMarker<T>| row.name))?;
+        table.serialize_field("startTime", &Column(rows, |row: &TrackMarker<T>| ms(row.start, zero)))?;
+        table.serialize_field("endTime", &Column(rows, end))?;
+        table.serialize_field("phase", &Column(rows, phase))?;
+        table.end()
+    }
+}
+
+/// A track's `samples` table.
+struct Samples<'a> {
+    rows: &'a [TrackRow],
+    weight: Weight,
+    zero: Timestamp,
 }
 
 impl Serialize for Samples<'_> {
