@@ -30,6 +30,7 @@ pub mod event;
 pub mod hash;
 pub mod hex;
 pub mod id;
+pub mod intern;
 pub mod named;
 pub mod owner;
 pub mod plural;

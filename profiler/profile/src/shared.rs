@@ -14,11 +14,10 @@ pub(crate) mod place;
 use std::borrow::Cow;
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
-
 use self::categories::Category;
 use self::left::{Left, is_named};
 use crate::error::WriteError;
+use base::intern::Interner;
 use fact::{Frame, FrameId, FrameName, Location, ModuleId, SourceFrame, StackId, Tables};
 
 /// The format's −1 for a missing value: no address, no library, no resource.
@@ -56,30 +55,10 @@ struct NativeSymbol {
     is_named: bool,
 }
 
-/// Numbers distinct values in the order of their first appearance.
-#[derive(Debug)]
-struct Interner<T> {
-    rows: Vec<T>,
-    numbers: FxHashMap<T, u32>,
-}
-
-impl<T: Clone + Eq + std::hash::Hash> Interner<T> {
-    fn new() -> Self {
-        Self {
-            rows: Vec::new(),
-            numbers: FxHashMap::default(),
-        }
-    }
-
-    fn number(&mut self, thing: T) -> Result<u32, WriteError> {
-        if let Some(number) = self.numbers.get(&thing) {
-            return Ok(*number);
-        }
-        let number = row_number(self.rows.len())?;
-        self.rows.push(thing.clone());
-        self.numbers.insert(thing, number);
-        Ok(number)
-    }
+/// Numbers a value as the front end stores it.
+fn number<T: Clone + Eq + std::hash::Hash>(rows: &mut Interner<T>, value: T) -> Result<u32, WriteError> {
+    let most = 1 << 31;
+    rows.add(value, most).ok_or(WriteError::TooLarge)
 }
 
 /// The front end stores row numbers as signed 32-bit integers.
@@ -114,10 +93,10 @@ impl<'a> Shared<'a> {
         let mut shared = Self {
             tables,
             left: Left::of(tables),
-            strings: Interner::new(),
-            sources: Interner::new(),
-            funcs: Interner::new(),
-            symbols: Interner::new(),
+            strings: Interner::default(),
+            sources: Interner::default(),
+            funcs: Interner::default(),
+            symbols: Interner::default(),
             resource_names: Vec::with_capacity(tables.modules.len()),
             frames: Vec::with_capacity(tables.frames.len()),
             frame_starts: Vec::with_capacity(tables.frames.len() + 1),
@@ -143,7 +122,7 @@ impl<'a> Shared<'a> {
 
     /// Index of a string in the profile's string array.
     pub fn string(&mut self, text: Cow<'a, str>) -> Result<u32, WriteError> {
-        self.strings.number(text)
+        number(&mut self.strings, text)
     }
 
     /// Adds a synthetic frame, after those of the tables.
@@ -199,7 +178,6 @@ impl<'a> Shared<'a> {
     /// Start and size of each row of `nativeSymbols`, exactly.
     pub fn symbol_ranges(&self) -> impl Iterator<Item = String> + Clone {
         self.symbols
-            .rows
             .iter()
             .map(|symbol| place::encode_range(symbol.start, symbol.size))
     }
@@ -235,7 +213,7 @@ impl<'a> Shared<'a> {
                 size: name.symbol_size,
                 is_named,
             };
-            row.native_symbol = Some(self.symbols.number(symbol)?);
+            row.native_symbol = Some(number(&mut self.symbols, symbol)?);
         }
         if name.inline_chain.is_empty() {
             row.func = self.func(Cow::Borrowed(&name.symbol), module, None)?;
@@ -255,11 +233,11 @@ impl<'a> Shared<'a> {
         let source = match file {
             Some(file) => {
                 let file = self.string(Cow::Borrowed(file))?;
-                Some(self.sources.number(file)?)
+                Some(number(&mut self.sources, file)?)
             }
             None => None,
         };
-        self.funcs.number(Func { name, module, source })
+        number(&mut self.funcs, Func { name, module, source })
     }
 
     /// The address in the symbol server's form; [`NONE`] if it does not fit 32 bits.

@@ -1,8 +1,7 @@
 //! The functions on the stacks of faults: the program's innermost one, and all of its callers.
 
-use rustc_hash::FxHashMap;
-
 use super::grid::GroupName;
+use base::intern::Interner;
 use fact::{FrameId, Location, ModuleId, StackId, Tables, place_of_nameless, upwards};
 
 /// Marks a missing id.
@@ -41,11 +40,12 @@ impl Functions {
     /// Resolves the functions of every stack in `tables`.
     pub fn new(tables: &Tables) -> Self {
         let mut functions = Self::default();
-        let mut known = FxHashMap::default();
+        let mut all = Interner::default();
         for id in 0..u32::try_from(tables.frames.len()).unwrap_or(NONE) {
-            let range = functions.frame(tables, FrameId(id), &mut known);
+            let range = functions.frame(tables, FrameId(id), &mut all);
             functions.frames.push(range);
         }
+        functions.all = all.into_values();
         for (index, node) in tables.stacks.iter().enumerate() {
             // Parents precede their children: ignore any other parent.
             let parent = node.parent.map(StackId::index).filter(|&parent| parent < index);
@@ -62,7 +62,7 @@ impl Functions {
         functions
     }
 
-    fn frame(&mut self, tables: &Tables, id: FrameId, known: &mut FxHashMap<Function, FunctionId>) -> (u32, u32) {
+    fn frame(&mut self, tables: &Tables, id: FrameId, all: &mut Interner<Function>) -> (u32, u32) {
         let start = self.chain.len();
         let location = tables.frames.get(id.index()).map(|frame| &frame.location);
         if let Some(location) = location
@@ -76,12 +76,8 @@ impl Functions {
                     is_named: is_known && place_of_nameless(name).is_none(),
                     is_known,
                 };
-                let next = FunctionId(u32::try_from(self.all.len()).unwrap_or(NONE));
-                let id = *known.entry(function).or_insert_with_key(|function| {
-                    self.all.push(function.clone());
-                    next
-                });
-                self.chain.push(id);
+                let id = all.number(&function, usize::MAX, Clone::clone);
+                self.chain.push(FunctionId(id.unwrap_or(NONE)));
             };
             match tables.names.get(&id) {
                 Some(name) if !name.inline_chain.is_empty() => {

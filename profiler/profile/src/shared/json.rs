@@ -15,14 +15,14 @@ impl Serialize for Shared<'_> {
         let mut tables = serializer.serialize_struct("shared", 8)?;
         tables.serialize_field("stackTable", &StackTable(self))?;
         tables.serialize_field("frameTable", &FrameTable(&self.frames))?;
-        tables.serialize_field("funcTable", &FuncTable(&self.funcs.rows))?;
+        tables.serialize_field("funcTable", &FuncTable(&self.funcs))?;
         tables.serialize_field("resourceTable", &ResourceTable(&self.resource_names))?;
         tables.serialize_field("nativeSymbols", &NativeSymbols(self))?;
         tables.serialize_field("sources", &Sources(self))?;
         let none: [(); 0] = [];
         let locations = serde_json::json!({"length": 0, "source": none, "line": none, "column": none});
         tables.serialize_field("sourceLocationTable", &locations)?;
-        tables.serialize_field("stringArray", &self.strings.rows)?;
+        tables.serialize_field("stringArray", &*self.strings)?;
         tables.end()
     }
 }
@@ -101,7 +101,7 @@ impl Serialize for NativeSymbols<'_> {
         let Shared {
             tables, symbols, left, ..
         } = self.0;
-        let rows = symbols.rows.as_slice();
+        let rows = &**symbols;
         let address = |row: &NativeSymbol| {
             let base = tables
                 .modules
@@ -133,9 +133,9 @@ impl Serialize for Sources<'_> {
             strings,
             ..
         } = self.0;
-        let rows = sources.rows.as_slice();
+        let rows = &**sources;
         let content = |row: &u32| {
-            let path = strings.rows.get(*row as usize)?;
+            let path = strings.get(*row as usize)?;
             tables.sources.get(&**path)
         };
         let len = rows.len();

@@ -2,8 +2,7 @@
 
 use std::rc::Rc;
 
-use rustc_hash::FxHashMap;
-
+use base::intern::Interner;
 use fact::fault::MappedFileId;
 use fact::{FrameId, Location, StackId, Tables, place_of_nameless};
 
@@ -64,8 +63,7 @@ pub fn own_part(tables: &Tables, stack: StackId) -> Own {
 /// Thousands of stacks end in each.
 #[derive(Debug, Default)]
 pub struct Chains {
-    all: Vec<Rc<[FrameId]>>,
-    known: FxHashMap<Rc<[FrameId]>, ChainId>,
+    all: Interner<Rc<[FrameId]>>,
     /// Reused buffer.
     frames: Vec<FrameId>,
 }
@@ -85,18 +83,10 @@ impl Chains {
             }
             next = node.parent;
         }
-        if let Some(known) = self.known.get(self.frames.as_slice()) {
-            return Some(*known);
-        }
-        let id = ChainId(
-            u32::try_from(self.all.len())
-                .ok()
-                .filter(|_| self.all.len() < MAX_CHAINS)?,
-        );
-        let frames: Rc<[FrameId]> = self.frames.as_slice().into();
-        self.all.push(Rc::clone(&frames));
-        self.known.insert(frames, id);
-        Some(id)
+        let number = self
+            .all
+            .number(self.frames.as_slice(), MAX_CHAINS, |frames| frames.into());
+        number.map(ChainId)
     }
 
     /// The cause of a fault on a file's page.

@@ -1,6 +1,5 @@
 //! The files of faults, disk reads and page reads: their sections, the symbols that were touched, and the fate of their pages.
 
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::container::{Container, NONE};
@@ -10,6 +9,7 @@ use crate::faults::View;
 use crate::faults::view::path_of;
 use base::addr::PAGE;
 use base::hex::hex;
+use base::intern::Interner;
 use fact::account::knows_waste;
 use fact::fault::{MappedFile, MappedFileId};
 use fact::place_of_nameless;
@@ -42,10 +42,7 @@ pub struct FileRow {
 
 /// Numbers files in the order in which rows first refer to them.
 #[derive(Debug, Default)]
-pub struct Files {
-    all: Vec<MappedFileId>,
-    known: FxHashMap<MappedFileId, u32>,
-}
+pub struct Files(Interner<MappedFileId>);
 
 #[derive(Default)]
 struct Columns {
@@ -59,23 +56,14 @@ struct Columns {
 impl Files {
     /// The number of a file; `None` once the limit is reached.
     pub fn id(&mut self, file: MappedFileId) -> Option<u32> {
-        if let Some(known) = self.known.get(&file) {
-            return Some(*known);
-        }
-        if self.all.len() >= limits::FILES {
-            return None;
-        }
-        let id = u32::try_from(self.all.len()).ok()?;
-        self.all.push(file);
-        self.known.insert(file, id);
-        Some(id)
+        self.0.number(&file, limits::FILES, Clone::clone)
     }
 
     /// Adds the columns of symbols and page runs, and returns the header's rows.
     pub fn rows(&self, container: &mut Container, view: &View<'_>, strings: &mut Strings) -> Vec<FileRow> {
         let mut columns = Columns::default();
         let rows = self
-            .all
+            .0
             .iter()
             .map(|id| match view.tables.files.get(id.index()) {
                 Some(file) => columns.file(view, *id, file, strings),

@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 use super::container::{Container, NONE};
 use super::strings::Strings;
 use crate::functions::{FunctionId, Functions};
+use base::intern::Interner;
 use fact::{FrameId, Location, StackId, Tables};
 
 /// A function of the program.
@@ -32,11 +33,9 @@ pub struct Stacks<'a> {
     most: usize,
     /// The node of each stack.
     nodes_of: FxHashMap<StackId, u32>,
-    nodes: Vec<Node>,
-    known: FxHashMap<Node, u32>,
-    /// (name, module, kind) of each function, by number.
-    functions: Vec<(u32, u32, u8)>,
-    known_functions: FxHashMap<(u32, u32, u8), u32>,
+    nodes: Interner<Node>,
+    /// (name, module, kind) of each function.
+    functions: Interner<(u32, u32, u8)>,
 }
 
 impl<'a> Stacks<'a> {
@@ -47,10 +46,8 @@ impl<'a> Stacks<'a> {
             functions_of,
             most,
             nodes_of: FxHashMap::default(),
-            nodes: Vec::new(),
-            known: FxHashMap::default(),
-            functions: Vec::new(),
-            known_functions: FxHashMap::default(),
+            nodes: Interner::default(),
+            functions: Interner::default(),
         }
     }
 
@@ -67,11 +64,7 @@ impl<'a> Stacks<'a> {
     }
 
     fn add_function(&mut self, key: (u32, u32, u8)) -> u32 {
-        let next = u32::try_from(self.functions.len()).unwrap_or(NONE);
-        *self.known_functions.entry(key).or_insert_with(|| {
-            self.functions.push(key);
-            next
-        })
+        self.functions.number(&key, usize::MAX, Clone::clone).unwrap_or(NONE)
     }
 
     /// The node of a stack's innermost function. If the tree is full, the innermost node that it contains.
@@ -138,16 +131,7 @@ impl<'a> Stacks<'a> {
     }
 
     fn add(&mut self, node: Node) -> u32 {
-        if let Some(known) = self.known.get(&node) {
-            return *known;
-        }
-        if self.nodes.len() >= self.most {
-            return node.parent;
-        }
-        let id = u32::try_from(self.nodes.len()).unwrap_or(NONE);
-        self.nodes.push(node);
-        self.known.insert(node, id);
-        id
+        self.nodes.number(&node, self.most, Clone::clone).unwrap_or(node.parent)
     }
 
     /// The finished tree.

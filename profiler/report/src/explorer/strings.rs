@@ -1,14 +1,12 @@
 //! A table that holds each name once. Names are untrusted input: their length and number are limited.
 
-use rustc_hash::FxHashMap;
-
 use super::limits;
+use base::intern::Interner;
 
 /// Names by index.
 #[derive(Debug)]
 pub struct Strings {
-    all: Vec<String>,
-    known: FxHashMap<String, u32>,
+    all: Interner<String>,
     /// Most names.
     most: usize,
     /// Bytes of a name.
@@ -27,8 +25,7 @@ impl Strings {
     /// An empty table of at most `most` names of `length` bytes, and `room` bytes of all names.
     pub fn limited(most: usize, length: usize, room: usize) -> Self {
         Self {
-            all: Vec::new(),
-            known: FxHashMap::default(),
+            all: Interner::default(),
             most,
             length,
             room,
@@ -37,22 +34,20 @@ impl Strings {
 
     /// The index of a name; once the table is full, that of a placeholder.
     pub fn id(&mut self, name: &str) -> u32 {
-        if let Some(id) = self.known.get(name) {
-            return *id;
+        if let Some(id) = self.all.known(name) {
+            return id;
         }
         let name = if self.all.len() + 1 < self.most && name.len().min(self.length) <= self.room {
             cut_to(name, self.length)
         } else {
             "[too many names]".to_owned()
         };
-        if let Some(id) = self.known.get(&name) {
-            return *id;
+        let before = self.all.len();
+        let id = self.all.number(&name, usize::MAX, Clone::clone);
+        if self.all.len() > before {
+            self.room = self.room.saturating_sub(name.len());
         }
-        let id = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
-        self.room = self.room.saturating_sub(name.len());
-        self.known.insert(name.clone(), id);
-        self.all.push(name);
-        id
+        id.unwrap_or(u32::MAX)
     }
 
     /// All names.

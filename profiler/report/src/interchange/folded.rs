@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::places::{Places, Spot, harmless};
 use super::sums::{Sums, Weight};
+use base::intern::Interner;
 use fact::Tables;
 
 /// Marks a missing parent.
@@ -24,8 +25,7 @@ struct Node {
 struct Tree {
     nodes: Vec<Node>,
     children: FxHashMap<(u32, u32), u32>,
-    names: Vec<String>,
-    numbers: FxHashMap<String, u32>,
+    names: Interner<String>,
     /// The names at each spot, innermost inlined function first.
     frames: FxHashMap<Spot, Vec<u32>>,
 }
@@ -72,13 +72,7 @@ fn plain(name: &str) -> String {
 
 impl Tree {
     fn name(&mut self, name: &str) -> u32 {
-        if let Some(known) = self.numbers.get(name) {
-            return *known;
-        }
-        let number = u32::try_from(self.names.len()).unwrap_or(NONE);
-        self.names.push(plain(name));
-        self.numbers.insert(name.to_owned(), number);
-        number
+        self.names.number(name, usize::MAX, str::to_owned).unwrap_or(NONE)
     }
 
     fn frame(&mut self, places: &Places<'_>, frame: Spot) -> Vec<u32> {
@@ -105,6 +99,7 @@ impl Tree {
     }
 
     fn lines(&self, out: &mut dyn Write) -> io::Result<()> {
+        let names: Vec<String> = self.names.iter().map(|name| plain(name)).collect();
         let mut path = Vec::new();
         for node in self.nodes.iter().filter(|node| node.weight > 0) {
             path.clear();
@@ -115,7 +110,7 @@ impl Tree {
             }
             for (place, name) in path.iter().rev().enumerate() {
                 let separator = if place > 0 { ";" } else { "" };
-                let name = self.names.get(*name as usize).map_or("", String::as_str);
+                let name = names.get(*name as usize).map_or("", String::as_str);
                 write!(out, "{separator}{name}")?;
             }
             writeln!(out, " {}", node.weight)?;

@@ -286,7 +286,7 @@ impl<'a> Making<'a> {
     }
 
     fn dictionary(mut self) -> Dictionary {
-        self.made.string_table = self.strings.list;
+        self.made.string_table = self.strings.into_list();
         self.made
     }
 }

@@ -13,6 +13,7 @@ use super::message::{Function, Label as LabelMessage, Line, Location, Mapping, P
 use super::places::{self, Label, Places, Spot, Value};
 use super::sums::{Key, Sum, Sums, Table, Weight};
 use base::addr::ns;
+use base::intern::Interner;
 use fact::{ModuleId, Tables};
 
 /// Writes the sums of a recording.
@@ -198,7 +199,7 @@ impl<'a, W: Write> Parts<'a, W> {
         rest.comment = comments
             .map(|comment| self.strings.number(&places::harmless(&comment)))
             .collect();
-        rest.string_table = std::mem::take(&mut self.strings).list;
+        rest.string_table = std::mem::take(&mut self.strings).into_list();
         self.part(&rest)?;
         Ok(self.out)
     }
@@ -215,23 +216,19 @@ pub fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// A string table that assigns numbers.
+/// A string table.
 #[derive(Debug, Default)]
-pub struct Strings {
-    /// Strings by number.
-    pub list: Vec<String>,
-    known: FxHashMap<String, i64>,
-}
+pub struct Strings(Interner<String>);
 
 impl Strings {
     /// The number of a string, which is added if it is new.
     pub fn number(&mut self, text: &str) -> i64 {
-        if let Some(known) = self.known.get(text) {
-            return *known;
-        }
-        let next = i64::try_from(self.list.len()).unwrap_or(i64::MAX);
-        self.list.push(text.to_owned());
-        self.known.insert(text.to_owned(), next);
-        next
+        let number = self.0.number(text, usize::MAX, str::to_owned);
+        number.map_or(i64::MAX, i64::from)
+    }
+
+    /// Strings by number.
+    pub fn into_list(self) -> Vec<String> {
+        self.0.into_values()
     }
 }

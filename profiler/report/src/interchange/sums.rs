@@ -14,13 +14,13 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use measures::{Table, Weight};
-use subject::Paths;
 pub use subject::Subject;
 pub use what::What;
 
 use crate::io::select::bases;
 use crate::path::PathFacts;
 use base::addr::ns;
+use base::intern::Interner;
 use fact::reasons::refined;
 use fact::request::RequestCoverage;
 use fact::{
@@ -98,9 +98,8 @@ pub struct Name {
 pub struct Sums {
     wanted: Vec<Table>,
     by_key: FxHashMap<Key, Sum>,
-    names: Vec<Name>,
-    known: FxHashMap<Name, u32>,
-    paths: Paths,
+    names: Interner<Name>,
+    paths: Interner<Arc<str>>,
     /// What the critical path is followed through, if it is wanted.
     path: Option<PathFacts>,
     /// The approximate limit for the number of sums.
@@ -128,9 +127,8 @@ impl Sums {
         Self {
             wanted: wanted.to_vec(),
             by_key: FxHashMap::default(),
-            names: Vec::new(),
-            known: FxHashMap::default(),
-            paths: Paths::default(),
+            names: Interner::default(),
+            paths: Interner::default(),
             path: wanted.contains(&Table::Path).then(PathFacts::default),
             room,
             ended: FxHashSet::default(),
@@ -236,14 +234,8 @@ impl Sums {
         }
     }
 
-    fn named(&mut self, name: Name) -> Who {
-        if let Some(known) = self.known.get(&name) {
-            return Who::Named(*known);
-        }
-        let next = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
-        self.names.push(name.clone());
-        self.known.insert(name, next);
-        Who::Named(next)
+    fn named(&mut self, name: &Name) -> Who {
+        Who::Named(self.names.number(name, usize::MAX, Clone::clone).unwrap_or(u32::MAX))
     }
 
     fn who(&mut self, bio: &BioFact) -> Who {
@@ -256,7 +248,7 @@ impl Sums {
                     Some(("kworker", _)) => "kworker".to_owned(),
                     _ => bio.name.clone(),
                 };
-                self.named(Name {
+                self.named(&Name {
                     process: None,
                     thread,
                     cgroup: None,

@@ -10,6 +10,7 @@ use super::kept::{PartRow, RequestRow, Requests, WaitedRow};
 use crate::sorted::{self, Scratch, Sorted};
 use base::addr::{PAGE, Timestamp};
 use base::event::FileId;
+use base::intern::Interner;
 use fact::fault::PageRange;
 use fact::reduce::pages::{PageSet, Pages};
 use fact::request::{BioSource, DeviceId, Operation};
@@ -74,8 +75,7 @@ pub struct Facts {
     /// Devices with at least one request.
     devices: FxHashSet<DeviceId>,
     /// Names of submitters.
-    pub names: Vec<String>,
-    known: FxHashMap<String, u32>,
+    pub names: Interner<String>,
     /// Durations of waits that a request may have ended.
     waits: FxHashMap<(ThreadId, Timestamp), Duration>,
     /// Pages that requests read for faults.
@@ -141,17 +141,12 @@ impl Facts {
     }
 
     fn part(&mut self, bio: &BioFact) -> Part {
-        let name = self.known.get(bio.name.as_str()).copied().unwrap_or_else(|| {
-            let name = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
-            self.names.push(bio.name.clone());
-            self.known.insert(bio.name.clone(), name);
-            name
-        });
+        let name = self.names.number(bio.name.as_str(), usize::MAX, str::to_owned);
         Part {
             time: bio.time,
             pid: bio.pid,
             tid: bio.tid,
-            name,
+            name: name.unwrap_or(u32::MAX),
             thread: bio.thread,
             stack: bio.stack,
             bytes: bio.bytes,

@@ -49,7 +49,7 @@ impl<'a> View<'a> {
     /// Like [`View::new`], with functions shared by another view of the same tables.
     pub fn sharing(tables: &'a Tables, facts: &'a Facts, functions: &Arc<Functions>) -> Self {
         let mut first = FxHashMap::default();
-        let names = (0..).zip(&facts.names);
+        let names = (0..).zip(facts.names.iter());
         let others = names
             .map(|(index, name)| *first.entry(short_name(name)).or_insert(index))
             .collect();

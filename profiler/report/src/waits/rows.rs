@@ -4,13 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::causes::CauseRow;
 use crate::lifetime::Lifetimes;
 use crate::sorted::{self, Ordered, Scratch, Sorted};
 use base::addr::{Timestamp, ns};
+use base::intern::Interner;
 use fact::reduce::packed::{among, place};
 use fact::wait::{Coverage, Futex, WaitCall, WakerFact};
 use fact::{Cause, EventKind, FactSink, KernelLock, Mark, SampleFact, StackId, Tables, ThreadId, WaitFact, WaitReason};
@@ -35,12 +36,9 @@ const WAKERS: [Option<Option<bool>>; 4] = [None, Some(None), Some(Some(false)), 
 #[derive(Debug, Default)]
 pub struct WaitRows {
     kept: Sorted<PackedWait>,
-    calls: Vec<WaitCall>,
-    numbers: FxHashMap<WaitCall, u32>,
-    words: Vec<Futex>,
-    word_numbers: FxHashMap<Futex, u32>,
-    locks: Vec<KernelLock>,
-    lock_numbers: FxHashMap<KernelLock, u32>,
+    calls: Interner<WaitCall>,
+    words: Interner<Futex>,
+    locks: Interner<KernelLock>,
     /// Stacks that waited for locks and conditions.
     futexes: FxHashSet<(StackId, WaitReason)>,
 }
@@ -110,6 +108,10 @@ impl WaitRows {
             self.futexes.insert((stack, wait.reason));
         }
         let waker = wait.waker.as_ref();
+        let word = wait.futex.as_ref();
+        let word = word.and_then(|word| self.words.number(word, MAX_FUTEXES, Clone::clone));
+        let lock = wait.lock.as_deref();
+        let lock = lock.and_then(|lock| self.locks.number(lock, MAX_LOCKS, Clone::clone));
         let row = PackedWait {
             start: wait.start.0,
             end: wait.end.0,
@@ -131,54 +133,26 @@ impl WaitRows {
             in_fault: wait.in_fault.into(),
             cpu: wait.cpu.unwrap_or(NO_CPU),
             priority: wait.priority.unwrap_or(NO_PRIORITY),
-            futex: wait.futex.map_or(NONE, |futex| self.word(futex)),
-            lock: wait.lock.as_ref().map_or(NONE, |lock| self.lock(lock)),
+            futex: word.unwrap_or(NONE),
+            lock: lock.unwrap_or(NONE),
         };
         self.kept.push(row)
     }
 
-    fn word(&mut self, futex: Futex) -> u32 {
-        if let Some(number) = self.word_numbers.get(&futex) {
-            return *number;
-        }
-        if self.words.len() >= MAX_FUTEXES {
-            return NONE;
-        }
-        let number = u32::try_from(self.words.len()).unwrap_or(NONE);
-        self.words.push(futex);
-        self.word_numbers.insert(futex, number);
-        number
-    }
-
-    fn lock(&mut self, lock: &KernelLock) -> u32 {
-        if let Some(number) = self.lock_numbers.get(lock) {
-            return *number;
-        }
-        if self.locks.len() >= MAX_LOCKS {
-            return NONE;
-        }
-        let number = u32::try_from(self.locks.len()).unwrap_or(NONE);
-        self.locks.push(lock.clone());
-        self.lock_numbers.insert(lock.clone(), number);
-        number
-    }
-
     fn number(&mut self, call: &WaitCall) -> u32 {
-        if let Some(number) = self.numbers.get(call) {
-            return *number;
-        }
-        if self.calls.len() >= MAX_CALLS && (call.file.is_some() || call.path.is_some()) {
-            return self.number(&WaitCall {
+        let is_limited = call.file.is_some() || call.path.is_some();
+        let most = if is_limited { MAX_CALLS } else { usize::MAX };
+        let number = self.calls.number(call, most, Clone::clone);
+        let number = number.or_else(|| {
+            let without_file = WaitCall {
                 number: call.number,
                 name: call.name.clone(),
                 file: None,
                 path: None,
-            });
-        }
-        let number = u32::try_from(self.calls.len()).unwrap_or(NONE);
-        self.calls.push(call.clone());
-        self.numbers.insert(call.clone(), number);
-        number
+            };
+            self.calls.number(&without_file, usize::MAX, Clone::clone)
+        });
+        number.unwrap_or(NONE)
     }
 
     /// Stacks that waited for a lock or a condition, with the reason.

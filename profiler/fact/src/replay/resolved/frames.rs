@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
 use crate::{Frame, FrameId, FrameName, Location, ModuleId, ProcessId, SourceFrame, Tables, TruncationReason};
 use base::addr::{Avma, FileOffset, KernelOffset, Svma};
 use base::event::bytes::{Bytes, Malformed, put, put_bytes};
 use base::event::format::MAX_TEXT;
+use base::intern::Interner;
 
 /// Maximum size of all names, in bytes, counted as if each were stored separately: users of the names may store them
 /// so.
@@ -131,23 +130,24 @@ pub fn index_below(bytes: &mut Bytes<'_>, len: usize) -> Result<u32, Malformed> 
 pub fn encode_names(out: &mut Vec<u8>, tables: &Tables) {
     let mut names: Vec<(&FrameId, &FrameName)> = tables.names.iter().collect();
     names.sort_by_key(|(frame, _)| **frame);
-    let mut strings = Strings::default();
+    let mut strings: Interner<&str> = Interner::default();
+    let mut number = |text| u64::from(strings.number(&text, usize::MAX, |text| *text).unwrap_or(u32::MAX));
     let mut body = Vec::new();
     put(&mut body, names.len() as u64);
     for (frame, name) in names {
         put(&mut body, u64::from(frame.0));
-        put(&mut body, strings.number(&name.symbol));
+        put(&mut body, number(&name.symbol));
         put(&mut body, name.symbol_start);
         put_option(&mut body, name.symbol_size);
         put(&mut body, name.inline_chain.len() as u64);
         for source in &name.inline_chain {
-            put(&mut body, strings.number(&source.function));
-            put_option(&mut body, source.file.as_deref().map(|file| strings.number(file)));
+            put(&mut body, number(&source.function));
+            put_option(&mut body, source.file.as_deref().map(&mut number));
             put_option(&mut body, source.line.map(u64::from));
         }
     }
-    put(out, strings.list.len() as u64);
-    for string in strings.list {
+    put(out, strings.len() as u64);
+    for string in &*strings {
         put_bytes(out, string.as_bytes(), MAX_TEXT);
     }
     out.append(&mut body);
@@ -197,22 +197,4 @@ fn put_option(out: &mut Vec<u8>, value: Option<u64>) {
 
 fn get_option(bytes: &mut Bytes<'_>) -> Result<Option<u64>, Malformed> {
     bytes.get().map(|value| value.checked_sub(1))
-}
-
-/// Numbers strings in order of first use.
-#[derive(Default)]
-struct Strings<'t> {
-    list: Vec<&'t str>,
-    numbers: FxHashMap<&'t str, u64>,
-}
-
-impl<'t> Strings<'t> {
-    fn number(&mut self, string: &'t str) -> u64 {
-        let next = self.list.len() as u64;
-        let number = *self.numbers.entry(string).or_insert(next);
-        if number == next {
-            self.list.push(string);
-        }
-        number
-    }
 }

@@ -1,5 +1,7 @@
 //! The columns of a path: its pieces, their parts and their stacks.
 
+use std::hash::Hash;
+
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -13,6 +15,7 @@ use crate::lookup::Lookup as _;
 use crate::path::lanes::EndedBy;
 use crate::path::view::{Part, PathView, Place};
 use crate::path::walk::Kind;
+use base::intern::Interner;
 use fact::{DeviceId, MappedFileId, ThreadId};
 
 /// Columns by name; the rows of a group have the same index.
@@ -45,8 +48,8 @@ struct Builder<'v> {
     strings: &'v mut Strings,
     columns: Columns,
     reasons: FxHashMap<Kind, u8>,
-    threads: Numbers<ThreadId>,
-    parts: Numbers<Part>,
+    threads: Interner<ThreadId>,
+    parts: Interner<Part>,
 }
 
 /// The columns of a path, and the threads that they refer to.
@@ -57,19 +60,19 @@ pub fn of(view: &PathView<'_>, strings: &mut Strings) -> (Columns, Vec<ThreadId>
         strings,
         columns: Columns::default(),
         reasons: Kind::all().zip(0..).collect(),
-        threads: Numbers::default(),
-        parts: Numbers::default(),
+        threads: Interner::default(),
+        parts: Interner::default(),
     };
     // The path's own thread is the first.
-    builder.threads.of(view.chosen.thread);
+    number(&mut builder.threads, view.chosen.thread);
     for run in runs(&view.pieces, limits::PIECES) {
         builder.piece(&run, &mut stacks);
     }
-    for part in std::mem::take(&mut builder.parts.all) {
+    for part in std::mem::take(&mut builder.parts).into_values() {
         builder.part(part);
     }
     builder.columns.stacks = stacks.tree();
-    (builder.columns, builder.threads.all)
+    (builder.columns, builder.threads.into_values())
 }
 
 impl Builder<'_> {
@@ -82,8 +85,9 @@ impl Builder<'_> {
             EndedBy::Unknown | EndedBy::Interrupt => None,
         };
         let stack = spent.stack.map(|stack| stacks.node(stack, self.strings));
-        let part = self.parts.of(view.part(piece));
-        let (lane, thread) = (self.threads.of(piece.lane), self.threads.of(spent.thread));
+        let part = number(&mut self.parts, view.part(piece));
+        let threads = &mut self.threads;
+        let (lane, thread) = (number(threads, piece.lane), number(threads, spent.thread));
         let via = piece.via.map(|via| self.reason(Kind::Wait(via)));
         let (reason, function) = (self.reason(spent.kind), view.function(piece));
         let (function, file, device) = (
@@ -107,7 +111,7 @@ impl Builder<'_> {
     }
 
     fn part(&mut self, part: Part) {
-        let (thread, reason) = (self.threads.of(part.thread), self.reason(part.kind));
+        let (thread, reason) = (number(&mut self.threads, part.thread), self.reason(part.kind));
         let (function, file, device) = match part.place {
             Place::Function(id) => (self.function(Some(id)), None, None),
             Place::File(id) => (None, self.file(Some(id)), None),
@@ -142,28 +146,6 @@ impl Builder<'_> {
     }
 }
 
-/// Numbers items in the order in which they occur.
-#[derive(Debug)]
-struct Numbers<T> {
-    all: Vec<T>,
-    known: FxHashMap<T, u32>,
-}
-
-impl<T> Default for Numbers<T> {
-    fn default() -> Self {
-        Self {
-            all: Vec::new(),
-            known: FxHashMap::default(),
-        }
-    }
-}
-
-impl<T: Copy + Eq + std::hash::Hash> Numbers<T> {
-    fn of(&mut self, item: T) -> u32 {
-        let next = u32::try_from(self.all.len()).unwrap_or(NONE);
-        *self.known.entry(item).or_insert_with(|| {
-            self.all.push(item);
-            next
-        })
-    }
+fn number<T: Copy + Eq + Hash>(items: &mut Interner<T>, item: T) -> u32 {
+    items.number(&item, usize::MAX, Clone::clone).unwrap_or(NONE)
 }

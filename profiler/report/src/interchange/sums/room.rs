@@ -42,7 +42,7 @@ impl Sums {
         };
         self.gathered = true;
         let process = tables.processes.get(thread.process.index());
-        self.named(Name {
+        self.named(&Name {
             process: process.map(|process| process.name.as_str().into()),
             thread: thread.name.clone(),
             cgroup: process.and_then(|process| process.cgroup.clone()),
