@@ -17,20 +17,6 @@ fn page_of(address: u64) -> u64 {
 /// Display name of memory that processes share without a file.
 const SHARED_MEMORY: &str = "[shared anonymous memory]";
 
-impl Location {
-    /// The module that contains it.
-    pub fn module(&self) -> Option<ModuleId> {
-        match self {
-            Self::Module { module, .. }
-            | Self::FileOffset { module, .. }
-            | Self::Kernel { module, .. }
-            | Self::Jit { module, .. }
-            | Self::Anonymous { module, .. } => Some(*module),
-            Self::Unmapped { .. } | Self::Truncated(_) => None,
-        }
-    }
-}
-
 impl Tables {
     /// The process that runs the recorded command: the first without a recorded parent. `None` for recordings of
     /// running processes and of the whole system.

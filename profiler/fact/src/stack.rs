@@ -169,6 +169,32 @@ pub enum Location {
 }
 
 impl Location {
+    /// The module that contains it.
+    pub fn module(&self) -> Option<ModuleId> {
+        match self {
+            Self::Module { module, .. }
+            | Self::FileOffset { module, .. }
+            | Self::Kernel { module, .. }
+            | Self::Jit { module, .. }
+            | Self::Anonymous { module, .. } => Some(*module),
+            Self::Unmapped { .. } | Self::Truncated(_) => None,
+        }
+    }
+
+    /// The module and the process that it refers to.
+    pub fn ids_mut(&mut self) -> (Option<&mut ModuleId>, Option<&mut ProcessId>) {
+        match self {
+            Self::Module { module, .. } | Self::FileOffset { module, .. } | Self::Kernel { module, .. } => {
+                (Some(module), None)
+            }
+            Self::Jit { module, process, .. } | Self::Anonymous { module, process, .. } => {
+                (Some(module), Some(process))
+            }
+            Self::Unmapped { process, .. } => (None, Some(process)),
+            Self::Truncated(_) => (None, None),
+        }
+    }
+
     /// For code in anonymous memory, the location that represents all such code.
     pub fn without_anonymous_address(&self) -> Option<Self> {
         match *self {

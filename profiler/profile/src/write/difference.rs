@@ -17,8 +17,8 @@ use crate::error::WriteError;
 use base::addr::{Timestamp, ns};
 use fact::reduce::budget::{Collected, KeptSample, ThreadFacts};
 use fact::{
-    FactSink, FaultFact, Frame, FrameId, Location, Mark, Module, ModuleId, Process, ProcessId, Recording, SampleFact,
-    StackId, StackNode, Tables, Thread, ThreadId, WaitFact,
+    FactSink, FaultFact, Frame, FrameId, Mark, Module, ModuleId, Process, ProcessId, Recording, SampleFact, StackId,
+    StackNode, Tables, Thread, ThreadId, WaitFact,
 };
 
 /// The quantities that are compared, one thread of the profile each.
@@ -115,42 +115,14 @@ impl Difference {
         let Some(frame) = tables.frames.get(id.index()) else {
             return FrameId(u32::MAX);
         };
-        let new = |module: &ModuleId| modules.get(module.index()).copied().unwrap_or(ModuleId(0));
-        let process = ProcessId(0);
-        let location = match frame.location.clone() {
-            Location::Module { module, svma } => Location::Module {
-                module: new(&module),
-                svma,
-            },
-            Location::FileOffset { module, offset } => Location::FileOffset {
-                module: new(&module),
-                offset,
-            },
-            Location::Kernel { module, offset } => Location::Kernel {
-                module: new(&module),
-                offset,
-            },
-            Location::Jit {
-                module,
-                start,
-                offset,
-                code,
-                ..
-            } => Location::Jit {
-                module: new(&module),
-                process,
-                start,
-                offset,
-                code,
-            },
-            Location::Anonymous { module, avma, .. } => Location::Anonymous {
-                module: new(&module),
-                process,
-                avma,
-            },
-            Location::Unmapped { avma, .. } => Location::Unmapped { process, avma },
-            truncated @ Location::Truncated(_) => truncated,
-        };
+        let mut location = frame.location.clone();
+        let (module, process) = location.ids_mut();
+        if let Some(module) = module {
+            *module = modules.get(module.index()).copied().unwrap_or(ModuleId(0));
+        }
+        if let Some(process) = process {
+            *process = ProcessId(0);
+        }
         let name = tables.names.get(&id);
         let key = match name {
             Some(name) if name.inline_chain.is_empty() => vec![name.symbol.clone()],

@@ -4,7 +4,6 @@ use rustc_hash::FxHashSet;
 
 use super::{Group, MergedThreads, Plan, Process, ProcessId, Tables, Thread, ThreadId, number};
 use crate::FaultAccount;
-use crate::Location;
 use crate::reduce::budget::Collected;
 use base::addr::Timestamp;
 use base::plural::{count, counted};
@@ -46,10 +45,7 @@ pub fn gather(tables: &mut Tables, plan: &Plan, collected: &Collected) {
     }
     tables.threads.extend(rows);
     for frame in &mut tables.frames {
-        if let Location::Jit { process, .. }
-        | Location::Anonymous { process, .. }
-        | Location::Unmapped { process, .. } = &mut frame.location
-        {
+        if let (_, Some(process)) = frame.location.ids_mut() {
             *process = plan.process(*process);
         }
     }

@@ -39,25 +39,15 @@ pub fn stacks(tables: &mut Tables, collected: &mut Collected, processes: &Renumb
 
 /// Renumbers a location; returns `false` if its process is removed.
 fn move_to(location: &mut Location, modules: &Renumbering, processes: &Renumbering) -> bool {
-    let (module, process) = match location {
-        Location::Module { module, .. } | Location::FileOffset { module, .. } | Location::Kernel { module, .. } => {
-            (Some(module), None)
-        }
-        Location::Jit { module, process, .. } | Location::Anonymous { module, process, .. } => {
-            (Some(module), Some(process))
-        }
-        Location::Unmapped { process, .. } => (None, Some(process)),
-        Location::Truncated(_) => (None, None),
-    };
-    let moved = |old: usize, kept: &Renumbering| new_number(kept, old);
+    let (module, process) = location.ids_mut();
     if let Some(module) = module {
-        let Some(new) = moved(module.index(), modules) else {
+        let Some(new) = new_number(modules, module.index()) else {
             return false;
         };
         *module = ModuleId(new);
     }
     if let Some(process) = process {
-        let Some(new) = moved(process.index(), processes) else {
+        let Some(new) = new_number(processes, process.index()) else {
             return false;
         };
         *process = ProcessId(new);
