@@ -219,6 +219,17 @@ pub struct GroupTable<M> {
 }
 
 impl<M: Measure> GroupTable<M> {
+    /// A table with a row for each group, by descending rank, then by key.
+    pub(crate) fn new<K: Ord>(
+        (key, title): (&'static str, &'static str),
+        groups: FxHashMap<K, M>,
+        name: impl Fn(K) -> GroupName,
+    ) -> Self {
+        let row = |(key, tally)| GroupRow::new(name(key), tally);
+        let rows = ranked(groups).into_iter().map(row).collect();
+        Self { key, title, rows }
+    }
+
     /// The lines of the table with at most `top` rows; `all` is the sum of the rows.
     pub(crate) fn lines(&self, all: &M, top: usize) -> Vec<String> {
         let rows: Vec<_> = self.rows.iter().collect();

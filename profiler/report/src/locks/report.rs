@@ -17,7 +17,7 @@ use super::preemption::Preemption;
 use super::tally::HolderTally;
 use super::view::{Contended, LockView};
 use crate::functions::FunctionId;
-use crate::grid::{GroupName, GroupRow, GroupTable, Measure, ranked};
+use crate::grid::{GroupName, GroupTable, Measure, ranked};
 use crate::lookup::{Lookup as _, thread_name};
 use crate::waits::tally::WaitTally;
 use fact::{Recording, StackId, Tables, ThreadId};
@@ -245,7 +245,7 @@ fn details(view: &LockView<'_, '_>, contended: &Contended, sources: &mut Sources
         by_holder: by_holder(view, holders, releases),
         by_waiter: waits_by(
             contended,
-            "by_waiter",
+            ("by_waiter", "waiters"),
             |wait| wait.turn.thread,
             |id| thread_name(view.view.tables, id, None),
         ),
@@ -278,15 +278,12 @@ fn by_holder(
             stacks.entry(holder).or_insert(stack);
         }
     }
-    let row = |(holder, tally)| {
+    GroupTable::new(("by_holder", "held by"), holders, |holder| {
         let stack = stacks.get(&holder).copied();
         let function = view.view.function_name(stack).map(str::to_owned);
         let name = holder_name(view, holder).field("function", function);
-        GroupRow::new(name.names("frames", frames(view, stack)), tally)
-    };
-    let rows = ranked(holders).into_iter().map(row).collect();
-    let (key, title) = ("by_holder", "held by");
-    GroupTable { key, title, rows }
+        name.names("frames", frames(view, stack))
+    })
 }
 
 fn by_release(
@@ -297,25 +294,16 @@ fn by_release(
     for ((_, stack), tally) in releases {
         functions.entry(view.view.function(*stack)).or_default().merge(tally);
     }
-    let name = |id| view.view.functions.group_name(view.view.tables, id);
-    let row = |(id, tally)| GroupRow::new(name(id), tally);
-    let rows = ranked(functions).into_iter().map(row).collect();
-    let (key, title) = ("by_release", "released in");
-    GroupTable { key, title, rows }
+    GroupTable::new(("by_release", "released in"), functions, |id| {
+        view.view.functions.group_name(view.view.tables, id)
+    })
 }
 
 fn by_stack(view: &LockView<'_, '_>, contended: &Contended) -> GroupTable<WaitTally> {
     let name = |stack| GroupName::new("").names("frames", frames(view, stack));
-    let mut groups: FxHashMap<Option<StackId>, WaitTally> = FxHashMap::default();
-    for wait in contended.waits.iter().filter(|wait| wait.is_selected) {
-        groups.entry(wait.stack).or_default().merge(&wait.tally);
-    }
-    let rows = ranked(groups).into_iter().take(STACKS);
-    GroupTable {
-        key: "by_stack",
-        title: "",
-        rows: rows.map(|(stack, tally)| GroupRow::new(name(stack), tally)).collect(),
-    }
+    let mut table = waits_by(contended, ("by_stack", ""), |wait| wait.stack, name);
+    table.rows.truncate(STACKS);
+    table
 }
 
 fn frames(view: &LockView<'_, '_>, stack: Option<StackId>) -> Vec<String> {
@@ -325,7 +313,7 @@ fn frames(view: &LockView<'_, '_>, stack: Option<StackId>) -> Vec<String> {
 
 fn waits_by<K: Hash + Ord>(
     contended: &Contended,
-    key: &'static str,
+    titles: (&'static str, &'static str),
     of: impl Fn(&super::view::LockWait) -> K,
     name: impl Fn(K) -> GroupName,
 ) -> GroupTable<WaitTally> {
@@ -333,12 +321,7 @@ fn waits_by<K: Hash + Ord>(
     for wait in contended.waits.iter().filter(|wait| wait.is_selected) {
         groups.entry(of(wait)).or_default().merge(&wait.tally);
     }
-    let rows = ranked(groups).into_iter();
-    GroupTable {
-        key,
-        title: "waiters",
-        rows: rows.map(|(key, tally)| GroupRow::new(name(key), tally)).collect(),
-    }
+    GroupTable::new(titles, groups, name)
 }
 
 /// Names the row of a holder.
