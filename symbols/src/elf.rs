@@ -223,11 +223,6 @@ impl ElfFile {
         self.arch
     }
 
-    /// `DT_SONAME`: the name by which other files refer to this library.
-    pub fn soname(&self) -> Option<String> {
-        headers::soname(&self.bytes).unwrap_or_default()
-    }
-
     /// The section `name`, decompressed if necessary. `None` if there is none, if it has no bytes
     /// in this file, or if they can't be decompressed or are larger than unwinding can need.
     /// [`ElfFile::section_size`] decompresses nothing.

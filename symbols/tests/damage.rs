@@ -22,7 +22,7 @@ fn the_contents_of_an_elf_file() {
         &["-O1", "-g", "-gz", "-shared", "-fPIC", "-Wl,-soname,libfunctions.so.1"],
     );
     let elf = ElfFile::open(fs::File::open(&build.binary).unwrap()).unwrap();
-    assert_eq!(elf.soname().as_deref(), Some("libfunctions.so.1"));
+    assert_eq!(elf.dynamic().soname.as_deref(), Some("libfunctions.so.1".as_ref()));
     assert_eq!(elf.build_id().len(), 20);
     assert_eq!(elf.base_svma(), 0);
     if cfg!(target_arch = "x86_64") {

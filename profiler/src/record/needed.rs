@@ -191,7 +191,7 @@ impl<'e> Loader<'e> {
             rpath,
             runpath: folders(dynamic.runpath),
             needed: dynamic.needed,
-            soname: elf.soname().map(OsString::from),
+            soname: dynamic.soname,
             origin,
         };
         Some((elf.arch(), object, dynamic.interpreter))

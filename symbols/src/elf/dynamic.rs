@@ -20,6 +20,8 @@ const MAX_NAME: usize = 4096;
 pub struct Dynamic {
     /// `PT_INTERP`: the loader itself.
     pub interpreter: Option<OsString>,
+    /// `DT_SONAME`: the name by which other files refer to this library.
+    pub soname: Option<OsString>,
     /// `DT_NEEDED`, in order: names or paths.
     pub needed: Vec<OsString>,
     /// `DT_RPATH`: folders, separated by colons.
@@ -62,6 +64,7 @@ fn read<E: FileHeader<Endian = Endianness>>(data: &[u8], to: &mut Dynamic) -> ob
         match entry.tag(endian) {
             elf::DT_NULL => break,
             elf::DT_NEEDED if to.needed.len() < MAX_NEEDED => to.needed.extend(name(entry.string(endian, strings)?)),
+            elf::DT_SONAME => to.soname = name(entry.string(endian, strings)?),
             elf::DT_RPATH => to.rpath = name(entry.string(endian, strings)?),
             elf::DT_RUNPATH => to.runpath = name(entry.string(endian, strings)?),
             _ => {}

@@ -2,12 +2,9 @@
 
 use object::Endianness;
 use object::elf;
-use object::read::elf::{Dyn as _, FileHeader, ProgramHeader as _, SectionHeader as _};
+use object::read::elf::{FileHeader, ProgramHeader as _, SectionHeader as _};
 
 use super::{Arch, ElfError, Segment};
-
-/// Maximum length of a SONAME: the kernel's longest file name.
-const MAX_SONAME: usize = 255;
 
 /// The content of the headers.
 pub(super) struct Headers {
@@ -103,32 +100,6 @@ fn read_class<E: FileHeader<Endian = Endianness>>(data: &[u8], extent: Extent) -
         entry: header.e_entry(endian).into(),
         segments,
     })
-}
-
-/// `DT_SONAME`. Errors: the file is damaged.
-pub(super) fn soname(data: &[u8]) -> object::read::Result<Option<String>> {
-    if data.get(4) == Some(&1) {
-        soname_of::<elf::FileHeader32<Endianness>>(data)
-    } else {
-        soname_of::<elf::FileHeader64<Endianness>>(data)
-    }
-}
-
-fn soname_of<E: FileHeader<Endian = Endianness>>(data: &[u8]) -> object::read::Result<Option<String>> {
-    let header = E::parse(data)?;
-    let endian = header.endian()?;
-    let sections = header.sections(endian, data)?;
-    let Some((dynamic, link)) = sections.dynamic(endian, data)? else {
-        return Ok(None);
-    };
-    let strings = sections.strings(endian, data, link)?;
-    for entry in dynamic {
-        if entry.tag(endian) == elf::DT_SONAME {
-            let name = entry.string(endian, strings)?;
-            return Ok((name.len() <= MAX_SONAME).then(|| String::from_utf8_lossy(name).into_owned()));
-        }
-    }
-    Ok(None)
 }
 
 fn require(what: &str, start: u64, size: u64, data: &[u8]) -> Result<(), ElfError> {

@@ -30,7 +30,7 @@ fn open(bytes: &[u8]) -> Result<ElfFile, ElfError> {
 fn nothing_but_a_header() {
     let elf = open(&header()).unwrap();
     assert_eq!((elf.base_svma(), elf.entry(), elf.build_id()), (0, 0, &[][..]));
-    assert_eq!((elf.arch(), elf.soname()), (Arch::X86_64, None));
+    assert_eq!((elf.arch(), elf.dynamic().soname), (Arch::X86_64, None));
 }
 
 #[test]

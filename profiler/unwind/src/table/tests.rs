@@ -124,7 +124,7 @@ fn check_file(elf: &ElfFile, table: &Table, every: usize) -> Count {
             check(&cfi, &mut context, svma, table.lookup(svma), &mut count);
         }
     }
-    eprintln!("{:x?}: {count:?}", elf.soname());
+    eprintln!("{:x?}: {count:?}", elf.dynamic().soname);
     count
 }
 
