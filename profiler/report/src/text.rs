@@ -132,7 +132,7 @@ pub fn wrapped(head: &str, items: &[String], separator: &str) -> Vec<String> {
 }
 
 /// A sentence after a heading, wrapped over as many lines as needed.
-pub(crate) fn wrapped_words(head: &str, sentence: &str) -> Vec<String> {
+pub fn wrapped_words(head: &str, sentence: &str) -> Vec<String> {
     let words: Vec<String> = sentence.split(' ').map(str::to_owned).collect();
     wrapped(head, &words, " ")
 }

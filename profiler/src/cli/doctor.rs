@@ -10,10 +10,8 @@ use super::args::Doctor as Args;
 use crate::capture::doctor::{Doctor, doctor};
 use crate::event::HookStatus;
 use crate::record::sandbox;
+use crate::report::text::WIDTH;
 use crate::terminal::{fail, out};
-
-/// Width of the table in columns.
-const WIDTH: usize = 80;
 
 /// Returns exit status 0 only if `ngmi record` can run.
 pub fn run(args: &Args) -> ExitCode {

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::args::Trim;
 use super::span::times;
+use crate::addr::{Timestamp, ns};
 use crate::fact::reduce::trim::{Cut, trim};
 use crate::fact::{FactSink, FactSource as _, Mark, Process, SampleFact, Tables};
 use crate::plural::counted;
@@ -32,7 +33,7 @@ pub fn run(args: &Trim) -> Result<ExitCode> {
     let mut source = read(&args.profile)?;
     let tables = source.replay(&mut Nothing)?;
     let start = tables.recording.start;
-    if from.is_some_and(|from| start.0.saturating_add(nanoseconds(from)) >= tables.recording.end.0) {
+    if from.is_some_and(|from| start.0.saturating_add(ns(from)) >= tables.recording.end.0) {
         let seconds = tables.recording.end.since(start).as_secs_f64();
         bail!("--from is after the end of the recording, which is {seconds:.3} s long");
     }
@@ -43,7 +44,7 @@ pub fn run(args: &Trim) -> Result<ExitCode> {
     };
     let wanted = ("process", "process");
     let processes = fits(WORDS, &args.processes, &tables.processes, wanted, is_process)?;
-    let after = |time| crate::addr::Timestamp(start.0.saturating_add(nanoseconds(time)));
+    let after = |time| Timestamp(start.0.saturating_add(ns(time)));
     let cut = Cut {
         from: from.map(after),
         to: to.map(after),
@@ -72,10 +73,6 @@ pub fn read(profile: &Path) -> Result<ProfileSource> {
     let file = File::open(profile)
         .with_context(|| format!("cannot read {shown}; name the profile that `ngmi record` wrote"))?;
     ProfileSource::new(file).with_context(|| format!("cannot read {shown}"))
-}
-
-fn nanoseconds(time: std::time::Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A sink that ignores all facts: only the tables are needed.

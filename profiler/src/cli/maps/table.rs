@@ -8,11 +8,9 @@ use crate::capture::space::maps::Way;
 use crate::event::Mapping;
 use crate::hex::hex;
 use crate::plural::counted;
-use crate::report::text::{escaped, fit_end};
+use crate::report::text::{WIDTH, escaped, fit_end};
 use crate::terminal::{out, plain};
 
-/// Width of the table in columns.
-const WIDTH: usize = 80;
 /// Columns before the file name.
 const FIXED: usize = 49;
 

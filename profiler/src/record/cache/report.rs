@@ -8,13 +8,12 @@ use super::{Entry, Why};
 use crate::plural::counted;
 use crate::record::options::Wanted;
 use crate::report::repeat::CacheState;
+use crate::report::text::{WIDTH, fit, wrapped_words};
 
 /// Files that are named, at most.
 const NAMED: usize = 4;
 /// Columns of a file's name, at most.
 const NAME_WIDTH: usize = 26;
-/// Columns of a line.
-const WIDTH: usize = 80;
 /// Columns of `ngmi: `, to which the other lines are indented.
 const INDENT: usize = 6;
 
@@ -152,7 +151,7 @@ fn table(left: &[&Entry], wrong: &dyn Fn(&Entry) -> u64) -> Vec<String> {
             let (part, all) = (format!("{about}{}", bytes(wrong(entry))), bytes(entry.len));
             let line = format!("{:INDENT$}{part:>9} of {all:>9}  {name:<width$}  ", "");
             let room = WIDTH.saturating_sub(line.chars().count());
-            clip(&format!("{line}{}", reason(entry, room)))
+            fit(&format!("{line}{}", reason(entry, room)), WIDTH)
         })
         .collect();
     if !rest.is_empty() {
@@ -209,7 +208,7 @@ pub fn missed(files: &[&Path], warm: bool, is_kept: bool) -> Vec<String> {
         lines.extend(
             most.iter()
                 .take(NAMED)
-                .map(|(folder, count)| clip(&format!("{:INDENT$}{count:>9} in {}", "", shown(folder)))),
+                .map(|(folder, count)| fit(&format!("{:INDENT$}{count:>9} in {}", "", shown(folder)), WIDTH)),
         );
         let rest: u64 = most.iter().skip(NAMED).map(|(_, count)| count).sum();
         if rest > 0 {
@@ -264,33 +263,14 @@ pub fn shown(path: &Path) -> String {
     printable(&path.to_string_lossy())
 }
 
-/// Replaces control characters, which the terminal would interpret.
+/// A text in full, without characters that a terminal would interpret.
 pub fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
-}
-
-fn clip(line: &str) -> String {
-    if line.chars().count() <= WIDTH {
-        return line.to_owned();
-    }
-    line.chars().take(WIDTH - 1).chain(['…']).collect()
+    fit(text, usize::MAX)
 }
 
 /// The text in indented lines; words longer than a line (paths) stay whole.
 fn wrapped(text: &str) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDTH => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(format!("{:INDENT$}{word}", "")),
-        }
-    }
-    lines
+    wrapped_words(&" ".repeat(INDENT - 1), text)
 }
 
 /// A sum that can't overflow: sparse files may be of any size.

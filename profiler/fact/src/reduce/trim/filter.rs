@@ -8,7 +8,7 @@ use super::{Cut, Renumbering, new_number};
 use crate::cause::{Cause, Effect, EffectKind, Reason, RequestRef};
 use crate::wait::Coverage;
 use crate::{BioFact, DeviceId, FaultFact, Mark, PagesReadFact, RequestFact, SampleFact, Tables, ThreadId, WaitFact};
-use base::addr::Timestamp;
+use base::addr::{Timestamp, ns};
 
 /// Identifies a request: device, sector, end.
 pub type RequestKey = (DeviceId, u64, Timestamp);
@@ -62,7 +62,7 @@ impl<'a> Filter<'a> {
 
     pub fn sample(&mut self, sample: &SampleFact) -> Option<SampleFact> {
         let thread = self.thread(sample.thread)?;
-        let cpu_time = nanoseconds(sample.cpu_time);
+        let cpu_time = ns(sample.cpu_time);
         if sample.time >= self.to {
             let rest = self.rest.get_mut(thread.index())?;
             // At least this much of the time since the sample before was before the end.
@@ -110,7 +110,7 @@ impl<'a> Filter<'a> {
 
     pub fn fault(&self, fault: &FaultFact) -> Option<FaultFact> {
         let thread = self.thread(fault.thread)?;
-        let end = Timestamp(fault.start.0.saturating_add(nanoseconds(fault.time())));
+        let end = Timestamp(fault.start.0.saturating_add(ns(fault.time())));
         self.is_in_time(fault.start, end)
             .then_some(FaultFact { thread, ..*fault })
     }
@@ -221,8 +221,4 @@ impl<'a> Filter<'a> {
 fn share(time: Duration, part: Duration, whole: Duration) -> Duration {
     let ns = time.as_nanos().saturating_mul(part.as_nanos()) / whole.as_nanos().max(1);
     Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
