@@ -34,6 +34,7 @@ pub mod preload;
 pub mod privacy;
 pub mod remedy;
 pub mod repeat;
+mod sample;
 pub mod select;
 pub mod smaps;
 pub mod sorted;

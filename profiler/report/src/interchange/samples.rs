@@ -2,69 +2,19 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
-
-use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::export::{Cell, columns};
 use crate::functions::{Function, Functions, outermost_first};
 use crate::lookup::Lookup as _;
 use crate::owner::OwnerCells;
-use crate::sorted::{Row, Scratch, Sorted};
-use base::addr::{Timestamp, ns};
+use crate::sample::PackedSample;
+use crate::sorted::{Scratch, Sorted};
 use fact::owner::Owners;
-use fact::{EventKind, FactSink, Mark, Process, SampleFact, StackId, Tables, Thread, ThreadId, upwards};
-
-/// Marks a sample without a stack.
-const NONE: u32 = u32::MAX;
-
-/// A sample in 32 bytes.
-#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-struct Sample {
-    time: u64,
-    cpu_ns: u64,
-    thread: u32,
-    stack: u32,
-    weight: u32,
-    in_kernel: u32,
-}
-
-impl Row for Sample {
-    fn key(&self) -> u64 {
-        self.time
-    }
-}
-
-impl From<&SampleFact> for Sample {
-    fn from(sample: &SampleFact) -> Self {
-        Self {
-            time: sample.time.0,
-            cpu_ns: ns(sample.cpu_time),
-            thread: sample.thread.0,
-            stack: sample.stack.map_or(NONE, StackId::number),
-            weight: sample.weight,
-            in_kernel: sample.in_kernel.into(),
-        }
-    }
-}
-
-impl From<Sample> for SampleFact {
-    fn from(sample: Sample) -> Self {
-        Self {
-            time: Timestamp(sample.time),
-            thread: ThreadId(sample.thread),
-            stack: (sample.stack != NONE).then_some(StackId::new(sample.stack)),
-            cpu_time: Duration::from_nanos(sample.cpu_ns),
-            in_kernel: sample.in_kernel != 0,
-            weight: sample.weight,
-        }
-    }
-}
+use fact::{EventKind, FactSink, Mark, Process, SampleFact, Tables, Thread, upwards};
 
 /// The samples of a recording.
 #[derive(Debug, Default)]
-pub struct Facts(Sorted<Sample>);
+pub struct Facts(Sorted<PackedSample>);
 
 impl FactSink for Facts {
     fn wants_stacks(&self, kind: EventKind) -> bool {

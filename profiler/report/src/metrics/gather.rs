@@ -7,55 +7,15 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use crate::between::Between;
 use crate::dirty::{ChainId, FirstCopy};
 use crate::path::PathFacts;
+use crate::sample::PackedSample;
 use crate::sorted::{Row, Scratch, Sorted};
 use crate::{faults, io, waits};
-use base::addr::{FileOffset, PAGE, Timestamp, ns};
+use base::addr::{FileOffset, PAGE, Timestamp};
 use fact::fault::{Access, FaultClass, FilePlace};
 use fact::{
     Cause, FactSink, FaultFact, MappedFileId, Mark, PagesReadFact, ProcessId, RequestFact, SampleFact, StackId, Tables,
     ThreadId, WaitFact,
 };
-
-/// Encodes a missing stack.
-const NONE: u32 = u32::MAX;
-
-/// A CPU sample packed into 24 bytes.
-#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-pub(super) struct Sample {
-    time: u64,
-    cpu_ns: u64,
-    thread: u32,
-    stack: u32,
-}
-
-impl Row for Sample {
-    fn key(&self) -> u64 {
-        self.time
-    }
-}
-
-impl Sample {
-    /// Time of the sample.
-    pub fn time(&self) -> Timestamp {
-        Timestamp(self.time)
-    }
-
-    /// On-CPU time since the thread's previous sample, in ns.
-    pub fn cpu_ns(&self) -> u64 {
-        self.cpu_ns
-    }
-
-    /// The sampled thread.
-    pub fn thread(&self) -> ThreadId {
-        ThreadId(self.thread)
-    }
-
-    /// The sampled stack.
-    pub fn stack(&self) -> Option<StackId> {
-        (self.stack != NONE).then_some(StackId::new(self.stack))
-    }
-}
 
 /// A process's first copy of a page, packed into 32 bytes.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
@@ -112,7 +72,7 @@ pub struct Facts {
     pub(super) faults: faults::Facts,
     pub(super) waits: waits::Facts,
     pub(super) requests: io::Facts,
-    pub(super) samples: Sorted<Sample>,
+    pub(super) samples: Sorted<PackedSample>,
     pub(super) copies: Sorted<Copied>,
     /// Faults that may have copied a page; their result was not recorded.
     pub(super) may_have_copied: u64,
@@ -154,12 +114,7 @@ impl FactSink for Facts {
         if let Some(path) = &mut self.path {
             path.sample(tables, sample);
         }
-        self.samples.push(Sample {
-            time: sample.time.0,
-            cpu_ns: ns(sample.cpu_time),
-            thread: sample.thread.0,
-            stack: sample.stack.map_or(NONE, StackId::number),
-        });
+        self.samples.push(sample.into());
     }
 
     fn mark(&mut self, tables: &Tables, mark: &Mark) {

@@ -24,7 +24,7 @@ use fact::About;
 use fact::fault::{FaultClass, FaultFact, MappedFile, MappedFileId};
 use fact::reduce::pages::FilePages;
 use fact::request::{Operation, RequestCoverage};
-use fact::{ModuleId, ProcessId, StackId, Tables, ThreadId, WaitFact};
+use fact::{ModuleId, ProcessId, SampleFact, StackId, Tables, ThreadId, WaitFact};
 
 /// A place by ID; several IDs may share a name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -154,13 +154,14 @@ impl Views<'_> {
 
     fn samples(&self, facts: &Facts, sums: &mut Sums) {
         let samples = facts.samples.ordered();
-        for sample in samples.iter().filter(|sample| self.has(sample.time())) {
-            let function = self.faults.functions.innermost(sample.stack());
+        let samples = samples.iter().map(SampleFact::from);
+        for sample in samples.filter(|sample| self.has(sample.time)) {
+            let function = self.faults.functions.innermost(sample.stack);
             let module = function.and_then(|id| self.faults.functions.get(id)?.module);
-            let phase = self.phase(sample.thread(), sample.time());
-            let keys = [Key::Total, self.thread(sample.thread())].into_iter();
+            let phase = self.phase(sample.thread, sample.time);
+            let keys = [Key::Total, self.thread(sample.thread)].into_iter();
             let keys = keys.chain(function.map(Key::Function)).chain(module.map(Key::Module));
-            sums.add(keys.chain(phase), &[(Metric::Cpu, sample.cpu_ns())]);
+            sums.add(keys.chain(phase), &[(Metric::Cpu, ns(sample.cpu_time))]);
         }
         for (thread, id) in self.tables.threads.iter().zip((0..).map(ThreadId)) {
             if !self.has(thread.end.unwrap_or(self.tables.recording.end)) {
