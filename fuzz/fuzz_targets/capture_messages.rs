@@ -8,7 +8,6 @@ use libfuzzer_sys::fuzz_target;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, send, socketpair};
 use profiler::capture::socket::channel::Channel;
 use profiler::capture::socket::link::Link;
-use profiler::capture::privilege::rights::Rights;
 use profiler::capture::socket::wire::{Reply, Request};
 
 fuzz_target!(|data: &[u8]| {
@@ -19,7 +18,7 @@ fuzz_target!(|data: &[u8]| {
         if send(ours.as_raw_fd(), packet, MsgFlags::MSG_DONTWAIT).is_err() {
             return;
         }
-        let mut channel = Channel::new(theirs, Rights::own().unwrap());
+        let mut channel = Channel::new(theirs);
         if let Ok(Some((request, descriptor))) = channel.receive(Duration::ZERO, &[]) {
             assert!(descriptor.is_none());
             let again = serde_json::to_vec(&request).unwrap();

@@ -77,11 +77,6 @@ impl Server {
         })
     }
 
-    /// URL of the profile itself.
-    pub fn profile_url(&self) -> String {
-        profile_url(&self.shared.guard)
-    }
-
     /// URL of the symbol server for the front end.
     pub fn symbols_url(&self) -> Option<String> {
         self.shared.symbols.is_some().then(|| base_url(&self.shared.guard))
@@ -103,14 +98,6 @@ impl Server {
     pub fn explorer_url(&self) -> Option<String> {
         let base = self.shared.explorer.is_some().then(|| base_url(&self.shared.guard));
         base.map(|base| base + "/faults/")
-    }
-
-    /// Serves until Ctrl-C.
-    pub async fn run(self) {
-        let interrupted = async {
-            let _ = tokio::signal::ctrl_c().await;
-        };
-        self.run_until(interrupted).await;
     }
 
     /// Serves until `end` completes; open connections are then dropped.

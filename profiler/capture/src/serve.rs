@@ -8,7 +8,6 @@ use nix::sys::signal::{SigHandler, Signal, signal};
 
 use crate::files::opener::{Opener, Start};
 use crate::judged::Judged;
-use crate::privilege::rights::Rights;
 use crate::privilege::terms::Terms;
 use crate::session::{self, FAREWELL, Session};
 use crate::socket::channel::{Channel, ChannelError};
@@ -24,10 +23,7 @@ pub fn run(socket: OwnedFd, terms: Terms, start: Start) -> anyhow::Result<()> {
         // SAFETY: no handler is installed; the default action is only disabled.
         unsafe { signal(number, SigHandler::SigIgn)? };
     }
-    // Files are handed to the process at the other end.
-    let reader = terms.user.map_or_else(Rights::own, Rights::of_user);
-    let reader = reader.context("cannot look up the rights of the user who records")?;
-    let mut channel = Channel::new(socket, reader);
+    let mut channel = Channel::new(socket);
     let mut protocol = Protocol::new(&terms);
     let started = Judged::named(&terms).and_then(|judged| wait(&mut channel, &mut protocol, (terms, start), judged));
     match started {

@@ -24,23 +24,6 @@ pub enum Cell<'a> {
     Text(Cow<'a, str>),
 }
 
-impl<'a> Cell<'a> {
-    /// A name, or [`Self::None`].
-    pub fn text(text: Option<&'a str>) -> Self {
-        text.into()
-    }
-
-    /// A number, or [`Self::None`] if it is unknown.
-    pub fn number(number: Option<impl Into<u64>>) -> Self {
-        number.map_or(Self::None, |number| Self::Number(number.into()))
-    }
-
-    /// A time in ns, or [`Self::None`] if it is unknown.
-    pub fn time(time: Option<Duration>) -> Self {
-        time.into()
-    }
-}
-
 macro_rules! from {
     ($($type:ty, $value:ident => $cell:expr;)*) => {
         $(impl<'a> From<$type> for Cell<'a> {

@@ -227,8 +227,6 @@ impl MetricValue {
 /// Metrics of a recording by place.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
-    /// The recorded command with its arguments.
-    pub command: Vec<String>,
     /// Warnings about the reliability of the values.
     pub warnings: Vec<String>,
     places: BTreeMap<Place, MetricValues>,

@@ -117,11 +117,6 @@ impl Identity {
         self.user.as_ref().map(|user| user.uid.as_raw()).filter(|&uid| uid != 0)
     }
 
-    /// The user's name, if it is a different user.
-    pub fn name(&self) -> Option<&str> {
-        self.user.as_ref().map(|user| user.name.as_str())
-    }
-
     /// Finds `program` as the shell would: as a path if it has a slash, else in the identity's `PATH`. Call it as
     /// that user: root can see all users' folders.
     ///

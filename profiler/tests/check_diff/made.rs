@@ -52,7 +52,7 @@ impl Made {
     pub fn metrics(&self) -> Metrics {
         let mut facts = Facts::default();
         let tables = self.clone().replay(&mut facts).unwrap();
-        Metrics::new(&tables, &facts)
+        Metrics::within(&tables, &facts, None)
     }
 }
 

@@ -11,7 +11,6 @@ use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 
 use super::packet;
 use super::wire::{MESSAGE_LIMIT, Reply, Request};
-use crate::privilege::rights::Rights;
 
 /// Replies that wait because the other side does not read. Beyond this, files are named without their descriptor.
 const OPEN_FILES_LIMIT: usize = 128;
@@ -48,27 +47,20 @@ impl ChannelError {
 /// The privileged helper's end of the socket.
 pub struct Channel {
     socket: OwnedFd,
-    reader: Rights,
     waiting: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
     waiting_bytes: usize,
     buffer: Vec<u8>,
 }
 
 impl Channel {
-    /// Takes a connected `SOCK_SEQPACKET` socket, and the rights of the process at its other end.
-    pub fn new(socket: OwnedFd, reader: Rights) -> Self {
+    /// Takes a connected `SOCK_SEQPACKET` socket.
+    pub fn new(socket: OwnedFd) -> Self {
         Self {
             socket,
-            reader,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             buffer: vec![0; MESSAGE_LIMIT],
         }
-    }
-
-    /// The rights of the user who receives the files.
-    pub fn reader(&self) -> &Rights {
-        &self.reader
     }
 
     /// Waits for a message, at most this long, and no longer than until one of the `others` can be read.
@@ -187,7 +179,7 @@ mod tests {
     fn pair() -> (Channel, OwnedFd) {
         let flags = SockFlag::SOCK_CLOEXEC;
         let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags).unwrap();
-        (Channel::new(ours, Rights::own().unwrap()), theirs)
+        (Channel::new(ours), theirs)
     }
 
     #[test]

@@ -59,13 +59,8 @@ struct Views<'a> {
 struct Sums(FxHashMap<Key, MetricValues>);
 
 impl Metrics {
-    /// Computes the metrics of a recording.
-    pub fn new(tables: &Tables, facts: &Facts) -> Self {
-        Self::within(tables, facts, None)
-    }
-
-    /// Computes the metrics of what began within a time range, as the reports of events select it. Of its length, `wall_ms` is
-    /// the part in the lifetime.
+    /// Computes the metrics of a recording, or only of what began within a time range, as the reports of events select it. Of
+    /// its length, `wall_ms` is the part in the lifetime.
     pub fn within(tables: &Tables, facts: &Facts, span: Option<Span>) -> Self {
         let functions = Arc::new(Functions::new(tables));
         let views = Views {
@@ -95,7 +90,6 @@ impl Metrics {
             ));
         }
         Self {
-            command: tables.recording.command.clone(),
             warnings,
             places: views.named(&sums),
             unknown: unknown(tables, facts, span.is_some()),

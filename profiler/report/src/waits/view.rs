@@ -81,11 +81,6 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Number of rows.
-    pub fn len(&self) -> usize {
-        self.order.len()
-    }
-
     /// The limit of a cgroup for which memory was reclaimed during a wait.
     pub fn limit(&self, wait: &WaitFact) -> Option<ReclaimLimit> {
         self.reclaim.of(self.tables, wait)
@@ -99,11 +94,6 @@ impl<'a> View<'a> {
     /// Whether there may be such waits.
     pub fn has_limits(&self) -> bool {
         !self.reclaim.is_empty()
-    }
-
-    /// Whether there are no rows.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Iterates over all waits by start time, with futex waits refined by the functions of the program.
