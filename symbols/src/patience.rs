@@ -88,7 +88,8 @@ thread_local! {
 }
 
 /// Lets the operations of this thread within `act` share another thread, as long as their files respond: to start one takes longer
-/// than most operations. It has the rights of this thread at its first operation, so do not restrict these within `act`.
+/// than most operations. It has the rights of this thread at its first operation, so do not restrict these within `act`. Operations
+/// within such operations share a third thread.
 pub fn sharing_a_thread<T>(act: impl FnOnce() -> T) -> T {
     struct End;
     impl Drop for End {
@@ -114,7 +115,7 @@ fn start(job: Job) -> io::Result<()> {
     let (sender, jobs) = mpsc::channel::<Job>();
     thread::Builder::new()
         .name("file".to_owned())
-        .spawn(move || jobs.into_iter().for_each(|job| job()))?;
+        .spawn(move || sharing_a_thread(|| jobs.into_iter().for_each(|job| job())))?;
     let sent = sender.send(job).map_err(|_| io::ErrorKind::BrokenPipe.into());
     share(Some(sender));
     sent
