@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use aya::programs::{Program, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader};
+use landlock::{AccessFs, Ruleset, RulesetAttr as _, RulesetError};
 
 /// Threads that load programs. More take more of the kernel's memory and do not finish sooner: the longest program
 /// alone is a quarter of the total.
@@ -16,14 +17,18 @@ const AT_ONCE: usize = 4;
 /// A program, and the tracepoint or function it attaches to.
 pub type Wanted = (&'static str, &'static str);
 
-/// The loader of the object, created while something else is done: it parses the kernel's types, although without
-/// relocations it needs none.
+/// The loader of the object. Creating it parses the kernel's types, although without relocations it needs none: tens of
+/// milliseconds and of MiB. So it is created in a thread that can't read files, or, where the kernel can't enforce
+/// that, while something else is done.
 pub struct Loader(io::Result<JoinHandle<EbpfLoader<'static>>>);
 
 impl Loader {
     /// Begins to create it.
     pub fn begin() -> Self {
-        Self(thread::Builder::new().spawn(EbpfLoader::new))
+        Self(thread::Builder::new().spawn(|| {
+            let _ = read_nothing(); // then the types are parsed
+            EbpfLoader::new()
+        }))
     }
 
     /// The loader.
@@ -32,6 +37,12 @@ impl Loader {
         let created = self.0.ok().and_then(|thread| thread.join().ok());
         created.unwrap_or_default()
     }
+}
+
+/// Takes from this thread the right to open files for reading.
+fn read_nothing() -> Result<(), RulesetError> {
+    let rules = Ruleset::default().handle_access(AccessFs::ReadFile)?.create()?;
+    rules.restrict_self().map(drop)
 }
 
 /// Programs named like their attach points.
