@@ -2,13 +2,15 @@
 //!
 //! Format: Documentation/bpf/btf.rst of the kernel. The kernel writes the file, yet every read is bounded.
 
+mod bytes;
 mod fields;
 
-use std::path::Path;
+use std::io;
 
 use rustc_hash::FxHashMap;
 use zerocopy::IntoBytes as _;
 
+use bytes::Bytes;
 pub use fields::locate;
 
 /// Where the kernel exports its types.
@@ -45,7 +47,7 @@ const MODIFIERS: [u32; 5] = [8, 9, 10, 11, 18];
 pub enum BtfError {
     /// The file is absent or unreadable.
     #[error("cannot read {VMLINUX}: {0}: a kernel built with CONFIG_DEBUG_INFO_BTF is needed")]
-    Read(#[from] std::io::Error),
+    Read(#[from] io::Error),
     /// It does not follow the format.
     #[error("{VMLINUX} is damaged: {0}")]
     Damaged(&'static str),
@@ -70,7 +72,7 @@ impl Member {
 
 /// The types of a kernel.
 pub struct Btf {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     /// The position of each type in `bytes`; type ids count from 1.
     types: Vec<usize>,
     /// The position of the names.
@@ -83,11 +85,15 @@ pub struct Btf {
 impl Btf {
     /// Reads the types of the running kernel.
     pub fn of_kernel() -> Result<Self, BtfError> {
-        Self::parse(std::fs::read(Path::new(VMLINUX))?)
+        Self::of_bytes(Bytes::of_kernel()?)
     }
 
     /// Parses the bytes of a .BTF section. Stops at a kind of type that it does not know: what follows stays unknown.
     pub fn parse(bytes: Vec<u8>) -> Result<Self, BtfError> {
+        Self::of_bytes(Bytes::Read(bytes))
+    }
+
+    fn of_bytes(bytes: Bytes) -> Result<Self, BtfError> {
         let header = |at: usize| word(&bytes, at).ok_or(BtfError::Damaged("header cut"));
         if header(0)? & 0xffff != MAGIC & 0xffff {
             return Err(BtfError::Damaged("not BTF of this machine's byte order"));
