@@ -7,13 +7,14 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use aya::programs::{BtfTracePoint, FEntry, FExit, ProgramError};
 use aya::{Btf, Ebpf};
 
-use super::ahead;
 use base::event::HookStatus;
 
 /// Loads and attaches a program that has the name of its tracepoint.
 pub fn attach_tracepoint(ebpf: &mut Ebpf, name: &str, btf: &Btf) -> Result<(), ProgramError> {
     let program: &mut BtfTracePoint = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
-    ahead::or_loaded(program.load(name, btf))?;
+    if program.fd().is_err() {
+        program.load(name, btf)?; // not loaded ahead; even if it were, aya would search all types again
+    }
     program.attach().map(|_| ())
 }
 
@@ -25,7 +26,9 @@ pub fn load_entry<'e>(
     btf: &Btf,
 ) -> Result<&'e mut FEntry, ProgramError> {
     let program: &mut FEntry = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
-    ahead::or_loaded(program.load(function, btf))?;
+    if program.fd().is_err() {
+        program.load(function, btf)?;
+    }
     Ok(program)
 }
 
@@ -37,7 +40,9 @@ pub fn attach_entry(ebpf: &mut Ebpf, name: &str, function: &str, btf: &Btf) -> R
 /// Loads and attaches a program at the exit of a function.
 pub fn attach_exit(ebpf: &mut Ebpf, name: &str, function: &str, btf: &Btf) -> Result<(), ProgramError> {
     let program: &mut FExit = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
-    ahead::or_loaded(program.load(function, btf))?;
+    if program.fd().is_err() {
+        program.load(function, btf)?;
+    }
     program.attach().map(|_| ())
 }
 

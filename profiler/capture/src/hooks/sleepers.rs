@@ -15,7 +15,7 @@ use profiler_common::config::Config;
 use profiler_common::switch::{Asleep, PATH_LEN, WAIT_IN_CALL};
 use zerocopy::FromBytes as _;
 
-use super::{ahead, waits};
+use super::waits;
 
 /// The program, and the type it iterates over.
 pub const PROGRAM: (&str, &str) = ("asleep", "task");
@@ -36,7 +36,11 @@ pub struct Sleeper {
 
 /// Has the kernel verify the program.
 pub fn load(ebpf: &mut Ebpf, btf: &Btf) -> Result<(), ProgramError> {
-    ahead::or_loaded(program(ebpf)?.load(PROGRAM.1, btf))
+    let program = program(ebpf)?;
+    if program.fd().is_ok() {
+        return Ok(()); // loaded ahead
+    }
+    program.load(PROGRAM.1, btf)
 }
 
 fn program(ebpf: &mut Ebpf) -> Result<&mut Iter, ProgramError> {
