@@ -22,6 +22,7 @@ use super::tables::TableCache;
 use super::watch::{Happening, Watch};
 use crate::capture::hooks::meter::Phases;
 use crate::capture::privilege::terms::{Scope, Terms};
+use crate::capture::proc::memory;
 use crate::capture::proc::open_files::{self, Raised};
 use crate::capture::socket::link::Link;
 use crate::capture::socket::wire::{Ended, Mapped, PerfMap, Progress, Reply, Request, Start};
@@ -113,6 +114,7 @@ pub fn run(
 ) -> Result<Captured> {
     // The command has already been started, and keeps its own limit.
     let open_files = open_files::raise();
+    memory::keep_no_large_pieces(); // unwind tables, one after the other
     watch.replies(link.clone());
     let Unwinding {
         vdso,
