@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, Metadata, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek as _, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -101,9 +101,15 @@ impl TableCache {
         let path = self.path(&hex(&input.digest));
         let known = path.as_deref().and_then(|path| cached(path, Some(&input.digest)));
         let is_cached = known.is_some();
-        let bytes = match known {
-            Some(bytes) => bytes,
-            None => input.compile()?.to_bytes(),
+        let table = if let Some(bytes) = known {
+            table_file(&bytes, true)?
+        } else {
+            let table = input.compile()?;
+            TableFile {
+                memory: sealed(|memory| table.write(memory))?,
+                size: table.serialized_size() as u64,
+                is_cached,
+            }
         };
         // A table of wrong contents would look like any other, and stay in the cache.
         if elf.was_cut() {
@@ -114,7 +120,7 @@ impl TableCache {
             let _ = if is_cached {
                 Ok(())
             } else {
-                store(folder, path, &bytes).and_then(|()| self.tidy(folder, bytes.len() as u64))
+                store(folder, path, &table.memory).and_then(|()| self.tidy(folder, table.size))
             };
             if let Some(stamped) = &stamped {
                 // An existing entry is not to be trusted.
@@ -122,7 +128,7 @@ impl TableCache {
                 let _ = fs::hard_link(path, stamped);
             }
         }
-        table_file(&bytes, is_cached)
+        Ok(table)
     }
 
     /// Notes that `size` more bytes are in the folder.
@@ -141,7 +147,7 @@ impl TableCache {
 
 fn table_file(bytes: &[u8], is_cached: bool) -> Result<TableFile, TablesError> {
     Ok(TableFile {
-        memory: sealed(bytes)?,
+        memory: sealed(|memory| memory.write_all(bytes))?,
         size: bytes.len() as u64,
         is_cached,
     })
@@ -186,12 +192,13 @@ fn cached(path: &Path, source: Option<&Digest>) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Moves a table to its place in one step.
-fn store(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Moves a copy of a table to its place in one step.
+fn store(folder: &Path, path: &Path, mut memory: &File) -> io::Result<()> {
     let mut fresh = tempfile::Builder::new()
         .permissions(Permissions::from_mode(0o600))
         .tempfile_in(folder)?;
-    fresh.write_all(bytes)?;
+    memory.rewind()?;
+    io::copy(&mut memory, fresh.as_file_mut())?;
     fresh.persist(path)?;
     Ok(())
 }
@@ -219,11 +226,11 @@ fn tidy(folder: &Path, limit: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// A memory file with these bytes that can no longer be changed, shrunk or enlarged.
-fn sealed(bytes: &[u8]) -> io::Result<File> {
+/// A memory file with the bytes that `fill` writes, which can no longer be changed, shrunk or enlarged.
+fn sealed(fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<File> {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let mut memory = File::from(memfd_create("ngmi-table", flags)?);
-    memory.write_all(bytes)?;
+    fill(&mut memory)?;
     let seals = SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
     fcntl(&memory, FcntlArg::F_ADD_SEALS(seals))?;
     Ok(memory)

@@ -5,6 +5,8 @@
 //! little endian. The input is untrusted: [`TableView::from_bytes`] checks every invariant that the
 //! eBPF programs rely on.
 
+use std::io::{self, Write};
+
 use profiler_common::unwind::{Arch, Row, TABLE_PAGE};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -75,9 +77,19 @@ pub enum TableBytesError {
 impl Table {
     /// Serializes the table for [`TableView::from_bytes`].
     pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.serialized_size());
+        let _ = self.write(&mut bytes); // a vector takes all
+        bytes
+    }
+
+    /// Writes the output of [`Table::to_bytes`], without a copy of it in memory.
+    ///
+    /// # Errors
+    /// The error of `out`.
+    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         // The compiler never exceeds the limits, so no count is truncated.
         let count = |len: usize| U32::new(u32::try_from(len).unwrap_or(u32::MAX));
-        let header = Header {
+        let mut header = Header {
             magic: MAGIC,
             version: VERSION.into(),
             checksum: 0.into(),
@@ -93,14 +105,22 @@ impl Table {
             source: self.source,
             zeros: [0; 40],
         };
-        let mut bytes = Vec::with_capacity(size_of::<Header>() + self.size() + 8);
-        bytes.extend_from_slice(header.as_bytes());
-        bytes.extend_from_slice(self.pages.as_bytes());
-        bytes.resize(bytes.len().next_multiple_of(8), 0);
-        bytes.extend_from_slice(self.rows.as_bytes());
-        let checksum = crc32fast::hash(&bytes[CHECKED_FROM..]);
-        bytes[CHECKED_FROM - 4..CHECKED_FROM].copy_from_slice(&checksum.to_le_bytes());
-        bytes
+        let pages = self.pages.as_bytes();
+        let padding = &[0; 8][..pages.len().next_multiple_of(8) - pages.len()];
+        let parts = [pages, padding, self.rows.as_bytes()];
+        let mut checksum = crc32fast::Hasher::new();
+        checksum.update(&header.as_bytes()[CHECKED_FROM..]);
+        for part in parts {
+            checksum.update(part);
+        }
+        header.checksum = checksum.finalize().into();
+        out.write_all(header.as_bytes())?;
+        parts.iter().try_for_each(|part| out.write_all(part))
+    }
+
+    /// Bytes of the output of [`Table::to_bytes`].
+    pub fn serialized_size(&self) -> usize {
+        size_of::<Header>() + (self.pages.len() * 4).next_multiple_of(8) + size_of_val(self.rows.as_slice())
     }
 
     /// Reads the output of [`Table::to_bytes`].
