@@ -32,6 +32,8 @@ use base::table::TableView;
 
 /// The kernel maps whole pages.
 const PAGE: u64 = 4096;
+/// Bytes that are written through one window: what is mapped counts as memory of this process.
+const WINDOW: usize = 1 << 20;
 /// Executable segments of one file, at most.
 pub const SEGMENTS_LIMIT: usize = 64;
 
@@ -48,13 +50,12 @@ impl Array {
 
     /// Writes adjacent elements. The caller ensures that they are within the array.
     fn write<T: IntoBytes + Immutable>(&self, first: u32, elements: &[T]) -> std::io::Result<()> {
-        let bytes = elements.as_bytes();
-        if bytes.is_empty() {
-            return Ok(());
+        let mut offset = u64::from(first) * size_of::<T>() as u64;
+        for bytes in elements.as_bytes().chunks(WINDOW) {
+            let lead = usize::try_from(offset % PAGE).unwrap_or_default();
+            self.window(offset - offset % PAGE, lead + bytes.len())?[lead..].copy_from_slice(bytes);
+            offset += bytes.len() as u64;
         }
-        let offset = u64::from(first) * size_of::<T>() as u64;
-        let lead = usize::try_from(offset % PAGE).unwrap_or_default();
-        self.window(offset - offset % PAGE, lead + bytes.len())?[lead..].copy_from_slice(bytes);
         Ok(())
     }
 
