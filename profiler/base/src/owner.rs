@@ -8,8 +8,9 @@ const UNITS: [&str; 6] = [".service", ".scope", ".socket", ".mount", ".swap", ".
 /// Suffix of groups of units.
 const SLICE: &str = ".slice";
 /// What comes before a container's id in the name of its cgroup, and the runtime that names it so.
-const RUNTIMES: [(&str, &str); 6] = [
+const RUNTIMES: [(&str, &str); 7] = [
     ("docker-", DOCKER),
+    ("libpod-payload-", "podman"),
     ("libpod-", "podman"),
     ("cri-containerd-", CONTAINERD),
     ("crio-", "cri-o"),
@@ -252,6 +253,8 @@ mod tests {
             "",
         ),
         ("/libpod_parent/libpod-ID", "", "ID", ""),
+        ("/system.slice/web.service/libpod-payload-ID", "web.service", "ID", ""),
+        ("/system.slice/web.service/runtime", "web.service", "", ""),
         (
             "/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-ID.scope/container",
             "libpod-ID.scope",

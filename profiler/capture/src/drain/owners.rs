@@ -15,7 +15,7 @@ use super::log::Log;
 use super::usage::UsageSampler;
 
 use crate::privilege::terms::Terms;
-use crate::proc::{cgroups, containers, procfs};
+use crate::proc::{cgroups, conmon, containers, procfs};
 use base::addr::{Timestamp, ns};
 use base::event::Event;
 use base::event::owners::{CgroupProcesses, Container, MAX_CGROUP, Owners};
@@ -29,6 +29,8 @@ const MAX_CGROUPS: usize = 1 << 16;
 const MAX_PATHS: usize = 16 << 20;
 /// Containers whose names are read at once, at most.
 const MAX_CONTAINERS: usize = 4096;
+/// Processes of a cgroup that are asked for the name of their container, at most.
+const TRIES: usize = 4;
 /// Bytes of one event in the log, roughly: of a path, JSON may make six times as many.
 const PART: usize = 1 << 20;
 /// How long processes are read in a cycle: rings fill meanwhile.
@@ -229,8 +231,39 @@ impl Memberships {
         let ids: BTreeSet<String> = std::mem::take(&mut self.unnamed);
         let (now, later): (Vec<_>, Vec<_>) = ids.into_iter().zip(0..).partition(|(_, place)| *place < MAX_CONTAINERS);
         self.unnamed = later.into_iter().map(|(id, _)| id).collect();
-        self.named
-            .extend(containers::with_ids(now.into_iter().map(|(id, _)| id)));
+        let ids: BTreeSet<String> = now.into_iter().map(|(id, _)| id).collect();
+        let named = containers::with_ids(ids.iter().cloned());
+        let unknown = ids.into_iter().filter(|id| named.iter().all(|one| one.id != *id));
+        let by_conmon = self.names_by_conmon(unknown.collect());
+        self.named.extend(named.into_iter().chain(by_conmon));
+    }
+
+    /// The names of containers that conmon started, by their recorded processes.
+    fn names_by_conmon(&self, mut unknown: BTreeSet<String>) -> Vec<Container> {
+        let mut found = Vec::new();
+        let mut counts = BTreeMap::new();
+        for (&pid, known) in &self.processes {
+            let path = known.cgroup.and_then(|number| self.paths.get(number as usize));
+            let Some(id) = path.and_then(|path| owner::of(path).container) else {
+                continue;
+            };
+            let tried: &mut usize = counts.entry(known.cgroup).or_default();
+            if *tried == TRIES || !unknown.contains(&id) {
+                continue;
+            }
+            *tried += 1;
+            let name = conmon::name_of(&id, pid, VERSION_2);
+            let one = name.map(|name| Container {
+                id: id.clone(),
+                name: Some(name),
+                pod: None,
+            });
+            if let Some(one) = one.filter(Container::fits) {
+                unknown.remove(&id);
+                found.push(one);
+            }
+        }
+        found
     }
 }
 

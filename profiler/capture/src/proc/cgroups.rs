@@ -3,7 +3,8 @@
 //! Formats: cgroups(7), and `/proc/PID/mountinfo` in proc(5). Whoever may create a cgroup chooses its name.
 
 use std::collections::VecDeque;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -220,6 +221,17 @@ pub fn of_thread(pid: u32, tid: u32, hierarchy: u32) -> io::Result<String> {
 pub fn all_of_thread(pid: u32, tid: u32) -> io::Result<String> {
     let text = std::fs::read(format!("/proc/{pid}/task/{tid}/cgroup"))?;
     Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The first processes in the folder of a cgroup; none: it is gone, or its processes are below it.
+pub fn members(folder: &Path, limit: usize) -> Vec<u32> {
+    let Ok(file) = File::open(folder.join("cgroup.procs")) else {
+        return Vec::new();
+    };
+    let lines = BufReader::new(file).lines().map_while(Result::ok);
+    let numbers = lines.filter_map(|line| line.parse().ok());
+    // 0: outside of this namespace.
+    numbers.filter(|&pid| pid != 0).take(limit).collect()
 }
 
 /// The path in a hierarchy, in what [`all_of_thread`] returned.

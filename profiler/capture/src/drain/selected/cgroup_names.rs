@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 
 use crate::proc::cgroups::Hierarchy;
+use crate::proc::conmon;
 use crate::proc::containers::{self, Container};
 use crate::proc::selection::Conditions;
 use crate::proc::similar;
@@ -13,11 +14,12 @@ use base::owner;
 /// Suffixes of units that have a cgroup (systemd.unit(5)).
 const UNITS: [&str; 6] = [".service", ".scope", ".slice", ".socket", ".mount", ".swap"];
 /// What runtimes put around a container's id.
-const OF_CONTAINERS: [(&str, &str); 8] = [
+const OF_CONTAINERS: [(&str, &str); 9] = [
     ("", ""),
     ("docker-", ".scope"),
     ("libpod-", ".scope"),
     ("libpod-", ""),
+    ("libpod-payload-", ""),
     ("crio-", ".scope"),
     ("crio-", ""),
     ("cri-containerd-", ".scope"),
@@ -37,7 +39,8 @@ pub(super) fn of(conditions: &Conditions, hierarchies: &[Hierarchy]) -> anyhow::
     if conditions.containers.is_empty() && conditions.pods.is_empty() {
         return Ok(names);
     }
-    let known = containers::all();
+    let mut known = containers::all();
+    known.extend(conmon::with_cgroups(hierarchies, &known));
     for wanted in &conditions.containers {
         let ids = ids(wanted, &known, hierarchies);
         if ids.all.len() > 1 && !ids.is_exact {
@@ -48,12 +51,7 @@ pub(super) fn of(conditions: &Conditions, hierarchies: &[Hierarchy]) -> anyhow::
         }
         let ids = ids.all;
         if ids.is_empty() {
-            let all = known.iter().flat_map(|one| one.names.iter().cloned());
-            bail!(
-                "there is no container `{}`{}; name a running one, or its cgroup with --cgroup",
-                wanted.escape_debug(),
-                similar::sentence(wanted, all)
-            );
+            return Err(no_container(wanted, &known));
         }
         names.extend(ids.iter().flat_map(|id| of_container(id)));
     }
@@ -72,6 +70,27 @@ pub(super) fn of(conditions: &Conditions, hierarchies: &[Hierarchy]) -> anyhow::
         names.extend(uids.into_iter().flat_map(of_pod));
     }
     Ok(names)
+}
+
+/// Why there is no cgroup of a container.
+fn no_container(wanted: &str, known: &[Container]) -> anyhow::Error {
+    let started = conmon::all();
+    let is_wanted = |one: &&conmon::Started| one.name == wanted || one.id == wanted;
+    if let Some(one) = started.iter().find(is_wanted).filter(|one| !one.pids.is_empty()) {
+        let pids: Vec<String> = one.pids.iter().map(u32::to_string).collect();
+        return anyhow!(
+            "container `{}` has no cgroup of its own; use `-p {}` for its first processes",
+            wanted.escape_debug(),
+            pids.join(",")
+        );
+    }
+    let names = known.iter().flat_map(|one| one.names.iter().cloned());
+    let names = names.chain(started.into_iter().map(|one| one.name));
+    anyhow!(
+        "there is no container `{}`{}; name a running one, or its cgroup with --cgroup",
+        wanted.escape_debug(),
+        similar::sentence(wanted, names)
+    )
 }
 
 /// The name of a unit's cgroup, and how systemd writes one that the kernel would reserve (`cg_escape`).
