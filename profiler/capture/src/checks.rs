@@ -46,7 +46,7 @@ pub fn kernel_symbols() -> (Option<KernelAddresses>, HookStatus) {
             "sample",
             "kernel symbols",
             refused,
-            "run as root, or `sudo sysctl kernel.kptr_restrict=0`",
+            "run as root (in a container with SYSLOG), or `sudo sysctl kernel.kptr_restrict=0`",
         ),
     )
 }

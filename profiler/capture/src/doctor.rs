@@ -14,6 +14,7 @@ use crate::hooks::load::{self, Sizes};
 use crate::hooks::pid_namespace;
 use crate::hooks::selection::Tables;
 use crate::hooks::waits::{self, OffCpu};
+use crate::proc::confinement::Confinement;
 use crate::proc::{capabilities, machine};
 use base::event::HookStatus;
 
@@ -109,7 +110,10 @@ fn kernel_version() -> HookStatus {
 fn privilege() -> Vec<HookStatus> {
     let user = nix::unistd::geteuid();
     if user.is_root() {
-        return vec![machine("privilege: root", None, "")];
+        let confinement = Confinement::of_root();
+        let refused = confinement.as_ref().and_then(Confinement::reason);
+        let remedy = confinement.map_or("", |confinement| confinement.remedy());
+        return vec![machine("privilege: root", refused, remedy)];
     }
     let granted = capabilities::granted();
     let remedy = format!(
@@ -156,7 +160,7 @@ fn pid_namespace(config: &mut Config) -> HookStatus {
     machine(
         name,
         refused.map(|error| format!("{error:#}")),
-        "give the container the capabilities BPF, PERFMON, SYS_PTRACE and SYSLOG (docs/scope.md#in-a-container)",
+        load::privilege_remedy(),
     )
 }
 

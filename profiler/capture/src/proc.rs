@@ -5,6 +5,7 @@ pub mod ask;
 pub mod capabilities;
 pub mod cgroup_files;
 pub mod cgroups;
+pub mod confinement;
 pub mod conmon;
 pub mod containers;
 pub mod daemon;

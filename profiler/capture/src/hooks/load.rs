@@ -16,6 +16,7 @@ use super::ahead::Loader;
 use super::arch;
 use super::btf::{Btf, WALKER_NEEDS};
 use super::preempt;
+use crate::proc::confinement::Confinement;
 use crate::proc::{capabilities, machine};
 
 /// Environment variable with the path of an object to load instead. In debug builds only: choosing the object of a
@@ -179,10 +180,12 @@ fn object() -> anyhow::Result<Cow<'static, [u8]>> {
 
 /// What to do when the kernel does not accept our eBPF object.
 pub fn privilege_remedy() -> &'static str {
-    if nix::unistd::geteuid().is_root() {
-        "this kernel or container forbids eBPF: check kernel lockdown and the container's capabilities"
-    } else {
-        "recording needs root, or the file capabilities of docs/privilege.md: run with sudo"
+    if !nix::unistd::geteuid().is_root() {
+        return "recording needs root, or the file capabilities of docs/privilege.md: run with sudo";
+    }
+    match Confinement::of_root() {
+        Some(confinement) => confinement.remedy(),
+        None => "this kernel forbids eBPF: check kernel lockdown",
     }
 }
 

@@ -86,6 +86,12 @@ impl Capability {
 pub struct Set(u64);
 
 impl Set {
+    /// A set with these bits, by number.
+    #[cfg(test)]
+    pub fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
     /// The capabilities of [`NEEDED`].
     pub fn needed() -> Self {
         Self(NEEDED.into_iter().fold(0, |set, one| set | one.bit()))
@@ -94,6 +100,11 @@ impl Set {
     /// Whether the set holds this capability.
     pub fn has(self, capability: Capability) -> bool {
         self.0 & capability.bit() != 0
+    }
+
+    /// Whether the set holds the capability with this number.
+    pub fn has_number(self, number: u32) -> bool {
+        self.0 & 1 << number != 0
     }
 
     /// Whether recording is possible with this set.
