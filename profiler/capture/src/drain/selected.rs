@@ -230,7 +230,7 @@ fn identities(path: &str) -> anyhow::Result<Vec<FileId>> {
     let shown = path.escape_debug();
     // Only a regular file is opened: opening a device may have an effect.
     let held = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path);
-    let held = held.with_context(|| format!("there is no program `{shown}`"))?;
+    let held = held.map_err(|error| nothing::no_program(path, &error))?;
     if !held.metadata().is_ok_and(|metadata| metadata.is_file()) {
         bail!("`{shown}` is not a program: name its file");
     }

@@ -1,5 +1,7 @@
 //! What to say when nothing is one of those to record: similar names.
 
+use std::io;
+
 use anyhow::{Error, anyhow, bail};
 
 use super::Selected;
@@ -23,8 +25,7 @@ impl Selected {
             );
         }
         if is_only(&chosen.programs) {
-            let programs = processes().filter_map(|pid| String::from_utf8(procfs::program(pid).0).ok());
-            let similar = similar::sentence(&chosen.programs[0], programs.filter(|path| !path.is_empty()));
+            let similar = similar::sentence(&chosen.programs[0], programs());
             return anyhow!("no process executes {}{similar}; {wait}", any_of(&chosen.programs));
         }
         if is_only(&chosen.units) {
@@ -61,6 +62,22 @@ impl Selected {
         }
         units
     }
+}
+
+/// The programs of running processes.
+fn programs() -> impl Iterator<Item = String> {
+    let processes = procfs::processes().unwrap_or_default().into_iter();
+    let programs = processes.filter_map(|pid| String::from_utf8(procfs::program(pid).0).ok());
+    programs.filter(|path| !path.is_empty())
+}
+
+/// Why a program can't be recorded, with similar ones that run.
+pub(super) fn no_program(path: &str, error: &io::Error) -> Error {
+    anyhow!(
+        "there is no program `{}`: {error}{}",
+        path.escape_debug(),
+        similar::sentence(path, programs())
+    )
 }
 
 fn any_of(values: &[String]) -> String {
