@@ -308,5 +308,22 @@ mod tests {
         let path = root.path().join("x");
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(json::<Docker>(&path).is_none() && json::<Docker>(root.path()).is_none());
+        let (good, link, huge) = (
+            root.path().join("good"),
+            root.path().join("link"),
+            root.path().join("huge"),
+        );
+        std::fs::write(&good, r#"{"Name": "/a\u001b[31m\n"}"#).unwrap();
+        assert_eq!(json::<Docker>(&good).unwrap().name, "/a\u{1b}[31m\n");
+        std::os::unix::fs::symlink(&good, &link).unwrap();
+        assert!(json::<Docker>(&link).is_none());
+        // Valid up to the limit.
+        let mut text = std::fs::read(&good).unwrap();
+        text.resize(usize::try_from(FILE_LIMIT).unwrap(), b' ');
+        std::fs::write(&huge, &text).unwrap();
+        assert!(json::<Docker>(&huge).is_some());
+        text.push(b' ');
+        std::fs::write(&huge, &text).unwrap();
+        assert!(json::<Docker>(&huge).is_none());
     }
 }
