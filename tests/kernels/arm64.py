@@ -1,6 +1,6 @@
 """The guest's part of tests/kernels/arm64: records programs that know what they do, and compares.
 
-arm64.py PROGRAMS OUTPUT: folders, of ngmi with the oracles, and for logs. The guest has a disk, /dev/vda.
+arm64.py PROGRAMS OUTPUT [TEST...]: folders, of ngmi with the oracles, and for logs; without names, all tests. The guest has a disk, /dev/vda.
 """
 
 import json
@@ -274,7 +274,10 @@ def main():
         recursion_in_signals,
         disk,
     )
+    wanted = sys.argv[3:]
     for test in tests:
+        if wanted and test.__name__ not in wanted:
+            continue
         began = time.monotonic()
         try:
             test()
