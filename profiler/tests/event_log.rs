@@ -38,6 +38,7 @@ fn header() -> Header {
         start_unix_ms: 2,
         kernel: "6.18".into(),
         arch: "x86_64".into(),
+        page_size: 4096,
         boot_id: "b".into(),
         cpus: 2,
         sample_hz: 1000,

@@ -87,7 +87,7 @@ fn page_faults_are_markers_weighted_by_time() {
         (ms - latency.as_nanos() as f64 / 1e6).abs() < 1e-6,
         "{ms} ms of {latency:?}"
     );
-    let bytes: u64 = facts.faults.iter().map(FaultFact::bytes).sum();
+    let bytes: u64 = facts.faults.iter().map(|fault| fault.bytes(4096)).sum();
     let found_bytes = companion_weight(&found, "bytes");
     assert!(
         (found_bytes - bytes as f64).abs() < 0.5,

@@ -53,6 +53,9 @@ pub struct Header {
     pub kernel: String,
     /// `uname -m`
     pub arch: String,
+    /// Page size of the machine in bytes; 0: unknown, in logs of earlier versions.
+    #[serde(default)]
+    pub page_size: u64,
     /// Random id of this boot: kernel symbols can be read later only in the same boot.
     pub boot_id: String,
     /// Number of online CPUs.

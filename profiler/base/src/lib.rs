@@ -12,7 +12,7 @@
 //!
 //! # let header = Header {
 //! #     start: base::addr::Timestamp(0), scope: "command".into(), command: vec!["cat".into()], hooks: Vec::new(),
-//! #     ngmi_version: String::new(), start_unix_ms: 0, kernel: String::new(), arch: "x86_64".into(),
+//! #     ngmi_version: String::new(), start_unix_ms: 0, kernel: String::new(), arch: "x86_64".into(), page_size: 4096,
 //! #     boot_id: String::new(), cpus: 1, sample_hz: 1000, sample_event: "cpu-clock".into(), stack_copy: 0,
 //! # };
 //! let mut log = LogWriter::new(Vec::new(), &header)?;

@@ -83,15 +83,16 @@ impl FaultFact {
     }
 
     /// Bytes brought into memory: pages read into the page cache, and the page that was mapped unless it is
-    /// one of those.
-    pub fn bytes(&self) -> u64 {
-        const HUGE_PAGE: u64 = 2 << 20;
+    /// one of those. `page`: the machine's page size ([`crate::Recording::page`]).
+    pub fn bytes(&self, page: u64) -> u64 {
+        // A table of entries of 8 bytes, each for a page: 2 MiB with pages of 4 KiB.
+        let huge_page = page / 8 * page;
         let read = u64::from(self.pages_read) * PAGE;
         match self.class {
             _ if self.failed.is_some() => read,
-            FaultClass::FileRead | FaultClass::SharedDirty | FaultClass::Shmem | FaultClass::SwapIn => read.max(PAGE),
-            FaultClass::Huge => read + HUGE_PAGE,
-            _ => read + PAGE,
+            FaultClass::FileRead | FaultClass::SharedDirty | FaultClass::Shmem | FaultClass::SwapIn => read.max(page),
+            FaultClass::Huge => read + huge_page,
+            _ => read + page,
         }
     }
 
@@ -117,8 +118,8 @@ impl FaultFact {
     }
 
     /// The bytes of all faults that it represents; see [`FaultFact::bytes`].
-    pub fn total_bytes(&self) -> u64 {
-        self.bytes().saturating_add(u64::from(self.others.count) * PAGE)
+    pub fn total_bytes(&self, page: u64) -> u64 {
+        self.bytes(page).saturating_add(u64::from(self.others.count) * page)
     }
 }
 
@@ -367,3 +368,6 @@ pub struct FileVariable {
     /// Size in bytes.
     pub size: u64,
 }
+
+#[cfg(test)]
+mod tests;

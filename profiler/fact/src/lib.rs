@@ -143,6 +143,9 @@ pub struct Recording {
     pub kernel: String,
     /// `uname -m`
     pub arch: String,
+    /// Page size of the machine in bytes; see [`Recording::page`].
+    #[serde(default, skip_serializing_if = "is_unknown")]
+    pub page_size: u64,
     /// CPUs online.
     pub cpus: u32,
     /// Samples per second and CPU.
@@ -213,7 +216,20 @@ pub struct Recording {
     pub notes: Vec<String>,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)] // As serde calls it.
+fn is_unknown(page_size: &u64) -> bool {
+    *page_size == 0
+}
+
 impl Recording {
+    /// Page size of the machine in bytes: 4, 16 or 64 KiB. If it is unknown, or a file names another one, 4 KiB.
+    pub fn page(&self) -> u64 {
+        match self.page_size {
+            known @ (0x4000 | 0x1_0000) => known,
+            _ => base::addr::PAGE,
+        }
+    }
+
     /// The same without what cgroups used over time, which may be long.
     #[must_use]
     pub fn without_usage(&self) -> Self {

@@ -17,7 +17,7 @@ fn expected(input: &Path) -> Vec<(&'static str, &'static str, u64)> {
     let of = |value: &Value| value.as_u64().unwrap();
     let done = of(&io["totals"]["read_bytes"]) + of(&io["totals"]["written_bytes"]);
     let facts = super::everything();
-    let bytes = facts.faults.iter().map(fact::FaultFact::bytes).sum();
+    let bytes = facts.faults.iter().map(|fault| fault.bytes(4096)).sum();
     vec![
         ("samples", "count", 100),
         ("cpu", "nanoseconds", of(&waits["lives"]["on_ns"])),

@@ -89,7 +89,7 @@ fn check(facts: &Synthetic) -> Result<(), TestCaseError> {
     let fault_bytes = facts
         .faults
         .iter()
-        .fold(0_u64, |sum, fault| sum.saturating_add(fault.total_bytes()));
+        .fold(0_u64, |sum, fault| sum.saturating_add(fault.total_bytes(4096)));
     let weights = facts.samples.iter().map(|sample| u64::from(sample.weight)).sum();
     let (waited, done) = (wait_report.totals, io_totals.bytes());
     for (table, found) in totals(facts) {

@@ -19,6 +19,7 @@ pub fn recording() -> Recording {
         command_status: Some(3 << 8),
         kernel: "6.18.0".into(),
         arch: "x86_64".into(),
+        page_size: 0,
         cpus: 2,
         sample_hz: 1000,
         sample_event: "cpu-clock".into(),

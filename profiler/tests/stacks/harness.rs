@@ -37,6 +37,7 @@ pub fn header() -> Header {
         start_unix_ms: 5,
         kernel: "6.18".into(),
         arch: "x86_64".into(),
+        page_size: 4096,
         boot_id: String::new(),
         cpus: 2,
         sample_hz: 1000,

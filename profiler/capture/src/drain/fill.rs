@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
+use crate::proc::page_cache::page_size;
 use base::event::RingCost;
 
 /// The consumer's and the producer's position, each at the start of a page (`struct bpf_ringbuf` of
@@ -25,7 +26,11 @@ unsafe impl Send for Fill {}
 impl Fill {
     /// Maps the positions of a ring of `bytes`.
     pub fn new(ring: impl AsFd, bytes: u32) -> io::Result<Self> {
-        let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)?.map_or(4096, i64::unsigned_abs);
+        Self::with_pages(ring, bytes, page_size())
+    }
+
+    /// The same on a machine with pages of this size.
+    fn with_pages(ring: impl AsFd, bytes: u32, page: u64) -> io::Result<Self> {
         let page = usize::try_from(page).map_err(io::Error::other)?;
         let length = NonZeroUsize::new(2 * page).ok_or(io::ErrorKind::InvalidInput)?;
         // SAFETY: a new mapping at an address that the kernel chooses, never written.
@@ -61,5 +66,25 @@ impl Drop for Fill {
     fn drop(&mut self) {
         // SAFETY: mapped in `new` with this length, and nothing borrows it.
         let _ = unsafe { munmap(self.memory.cast(), 2 * self.page) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt as _;
+
+    use super::*;
+
+    #[test]
+    fn positions_are_at_the_starts_of_pages_of_every_size() {
+        for page in [0x1000, 0x4000, 0x1_0000] {
+            let memory = tempfile::tempfile().unwrap();
+            memory.set_len(2 * page).unwrap();
+            memory.write_all_at(&100_u64.to_ne_bytes(), 0).unwrap();
+            memory.write_all_at(&350_u64.to_ne_bytes(), page).unwrap();
+            let mut fill = Fill::with_pages(&memory, 1 << 20, page).unwrap();
+            fill.look();
+            assert_eq!(fill.cost().peak_bytes, 250, "{page}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::hooks::attach::Hooks;
 use crate::privilege::terms::{Scope, Terms};
 use crate::proc::machine;
+use crate::proc::page_cache::page_size;
 use base::addr::Timestamp;
 use base::event::Header;
 
@@ -19,6 +20,7 @@ pub fn of(terms: &Terms, command: Vec<String>, beginning: Timestamp, cpus: &[u32
         start_unix_ms: u64::try_from(unix.as_millis()).unwrap_or(u64::MAX),
         kernel,
         arch,
+        page_size: page_size(),
         boot_id: machine::boot_id(),
         cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX),
         sample_hz: terms.sample_hz,

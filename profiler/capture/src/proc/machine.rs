@@ -98,7 +98,8 @@ mod tests {
     fn memory_ends_with_the_last_zone() {
         let zones = "Node 0, zone    DMA32\n        spanned  1044480\n  start_pfn:           4096\nNode 0, zone   Normal\n        \
                      spanned  5505025\n  start_pfn:           1048576\nNode 0, zone  Movable\n        spanned  0\n  start_pfn: 0\n";
-        assert_eq!((memory_end_of(zones, 4096), memory_end_of(zones, 16384)), (26, 101));
+        let ends = [4096, 16384, 65536].map(|page| memory_end_of(zones, page));
+        assert_eq!(ends, [26, 101, 401]);
         assert_eq!(memory_end_of("spanned x\nstart_pfn:", 4096), 0);
     }
 

@@ -60,6 +60,23 @@ mod tests {
         assert_eq!(parts(&packed, 0x1600..0x2000, 0x1000), [(0x1600, Some(0x80_2600))]);
     }
 
+    /// Segments of arm64 are aligned for pages of 64 KiB, and packed in the file: with smaller pages a mapping shows less of both.
+    #[test]
+    fn a_page_of_64_kib_shows_several_segments() {
+        let packed = [segment(0, 0x40_0000, 0x9_f123), segment(0x9_f130, 0x4a_f130, 0x2000)];
+        let code = [(0, Some(0x40_0000)), (0x9_f130, Some(0x4a_f130))];
+        assert_eq!(parts(&packed, 0..0xa_0000, 0x1_0000), code);
+        let data = [(0x9_0000, Some(0x49_0000)), (0x9_f130, Some(0x4a_f130))];
+        assert_eq!(parts(&packed, 0x9_0000..0xb_0000, 0x1_0000), data);
+        // The page's rest, after the last byte of the segment.
+        assert_eq!(
+            parts(&packed, 0xa_f000..0xb_0000, 0x1_0000),
+            [(0xa_f000, Some(0x4b_f000))]
+        );
+        assert_eq!(parts(&packed, 0xa_f000..0xb_0000, 0x1000), [(0xa_f000, None)]);
+        assert_eq!(parts(&packed, 0xb_0000..0xc_0000, 0x1_0000), [(0xb_0000, None)]);
+    }
+
     #[test]
     fn the_rest_of_a_page_belongs_to_its_segment() {
         let one = [segment(0x1234, 0x234, 0x800)];

@@ -333,7 +333,7 @@ impl FactSink for Collector {
         self.faults.add(tables, fault);
         self.pages.fault(tables, fault);
         self.inputs.fault(tables, fault);
-        self.markers.fault(fault);
+        self.markers.fault(fault, tables.recording.page());
     }
 
     fn pages_read(&mut self, tables: &Tables, read: &PagesReadFact) {

@@ -156,6 +156,12 @@ impl Pages {
             return;
         };
         let page = page_of(place.offset);
+        // A page of the machine is several of those that are counted.
+        let more = tables.recording.page() / PAGE;
+        let own = PageRange {
+            first: page - page % more,
+            count: u32::try_from(more).unwrap_or(1),
+        };
         let room = self.spots < MAX_SPOTS;
         let off = fault.read_around_off && (fault.pages_read > 0 || fault.waited());
         let is_new = self.change(id, |file| {
@@ -165,8 +171,8 @@ impl Pages {
                 }),
                 None => file.hides_mapped = true,
             }
-            file.mapped.insert(page);
-            file.faulted.insert(page);
+            file.mapped.insert_range(own);
+            file.faulted.insert_range(own);
             fault.start.keep_earliest(&mut file.first_fault);
             let function = || fault.stack.and_then(|stack| innermost(tables, stack));
             off && file.note_spot(function(), fault, page, room)

@@ -279,6 +279,7 @@ fn recording_of(header: &Header) -> Recording {
         end: header.start,
         kernel: header.kernel,
         arch: header.arch,
+        page_size: header.page_size,
         cpus: header.cpus,
         sample_hz: header.sample_hz,
         sample_event: header.sample_event,

@@ -18,10 +18,10 @@ use fact::reduce::packed::PackedRef;
 use fact::{FaultFact, ProcessId, Tables};
 
 impl Weight {
-    fn of(self, fault: &FaultFact) -> u64 {
+    fn of(self, fault: &FaultFact, page: u64) -> u64 {
         match self {
             Self::Time => ns(fault.total_time()),
-            Self::Bytes => fault.total_bytes(),
+            Self::Bytes => fault.total_bytes(page),
         }
     }
 
@@ -48,7 +48,11 @@ pub struct Companion {
 pub fn all(tables: &Tables, collected: &Collected) -> Vec<Companion> {
     let mut sums = vec![[0u64; 2]; tables.processes.len()];
     let faults = collected.threads.iter().flat_map(|thread| thread.faults.iter());
-    let faults = faults.map(|fault| (fault.thread, [Weight::Time.of(&fault), Weight::Bytes.of(&fault)]));
+    let page = tables.recording.page();
+    let faults = faults.map(|fault| {
+        let weights = [Weight::Time, Weight::Bytes].map(|weight| weight.of(&fault, page));
+        (fault.thread, weights)
+    });
     let folded = collected.folded_stacks.iter();
     let folded = folded.map(|folded| (folded.thread, [folded.latency, folded.bytes]));
     for (thread, weights) in faults.chain(folded) {
@@ -153,11 +157,12 @@ fn markers<'a>(whole: &Whole<'a>, companion: &Companion) -> Vec<TrackMarker<Pack
 fn samples(whole: &Whole<'_>, companion: &Companion) -> Vec<TrackRow> {
     let row = |stack| whole.shared.stack_row(stack);
     let Companion { process, weight, .. } = *companion;
+    let page = whole.tables.recording.page();
     let faults = faults(whole, process).map(|fault| fault.fact()).map(|fault| Item {
         start: fault.start,
         end: fault::end(&fault).unwrap_or(fault.start),
         stack: row(fault.stack),
-        weight: weight.of(&fault),
+        weight: weight.of(&fault, page),
     });
     let of_process = |folded: &&FoldedStack| {
         let thread = whole.tables.threads.get(folded.thread.index());

@@ -284,7 +284,7 @@ impl FactSink for Sums {
             let sum = Sum {
                 count: fault.count(),
                 time: ns(fault.total_time()),
-                bytes: fault.total_bytes(),
+                bytes: fault.total_bytes(tables.recording.page()),
             };
             let (who, file) = (
                 Who::Thread(fault.thread),

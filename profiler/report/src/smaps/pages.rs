@@ -165,6 +165,9 @@ mod tests {
     use super::*;
     use base::addr::PAGE;
 
+    /// Page sizes of machines.
+    const SIZES: [u64; 3] = [PAGE, 4 * PAGE, 16 * PAGE];
+
     fn section(offset: u64, size: u64) -> FileSection {
         FileSection {
             name: String::new(),
@@ -187,9 +190,9 @@ mod tests {
         assert_eq!([of(114_688), of(196_608), of(400_000)], [None, Some(3), None]);
     }
 
-    fn region(amounts: Amounts) -> Region {
+    fn region(amounts: Amounts, size: u64) -> Region {
         Region {
-            end: 5 * PAGE,
+            end: 5 * size,
             amounts,
             ..Region::default()
         }
@@ -197,7 +200,13 @@ mod tests {
 
     #[test]
     fn pages_add_up_to_the_region_or_an_error_is_returned() {
-        let sections = [section(0, PAGE), section(PAGE, 4 * PAGE)];
+        for size in SIZES {
+            pages_add_up(size);
+        }
+    }
+
+    fn pages_add_up(size: u64) {
+        let sections = [section(0, size), section(size, 4 * size)];
         let words = [
             PRESENT | OF_FILE | 7,
             PRESENT | OF_FILE | EXCLUSIVE | 8,
@@ -206,65 +215,72 @@ mod tests {
             0,
         ];
         let amounts = Amounts {
-            rss: 3 * PAGE,
-            pss: Some(9 << 10),
-            shared_clean: PAGE,
-            private_clean: PAGE,
-            private_dirty: PAGE,
-            anonymous: PAGE,
-            swap: PAGE,
+            rss: 3 * size,
+            pss: Some(size * 9 / 4),
+            shared_clean: size,
+            private_clean: size,
+            private_dirty: size,
+            anonymous: size,
+            swap: size,
             ..Amounts::default()
         };
-        let pages = Pages {
-            words: &words,
-            size: PAGE,
-        };
+        let pages = Pages { words: &words, size };
         // Frame 7 is mapped four times.
         let mut look = |frame| Frame {
             mapped: Some(frame - 3),
             dirty: Some(frame == 8),
         };
         let blind = &mut |_| Frame::default();
-        let split_up = split(&region(amounts), pages, &sections, blind).unwrap();
+        let split_up = split(&region(amounts, size), pages, &sections, blind).unwrap();
         // Without frame attributes, only the section without shared pages has a PSS.
         assert_eq!(
             split_up.iter().map(|(_, amounts)| amounts.pss).collect::<Vec<_>>(),
-            [None, Some(2 * PAGE)]
+            [None, Some(2 * size)]
         );
         // Frame 8 is a dirty page of the file.
         let dirty = Amounts {
             private_clean: 0,
-            private_dirty: 2 * PAGE,
+            private_dirty: 2 * size,
             ..amounts
         };
         let first = Amounts {
-            rss: PAGE,
-            pss: Some(PAGE / 4),
-            shared_clean: PAGE,
+            rss: size,
+            pss: Some(size / 4),
+            shared_clean: size,
             ..Amounts::default()
         };
-        let split_up = split(&region(dirty), pages, &sections, &mut look).unwrap();
+        let split_up = split(&region(dirty, size), pages, &sections, &mut look).unwrap();
         assert_eq!(split_up[0], (Some(0), first));
         let second = split_up[1].1;
         assert_eq!(
             (second.pss, second.swap, second.private_dirty),
-            (Some(2 * PAGE), PAGE, 2 * PAGE)
+            (Some(2 * size), size, 2 * size)
         );
-        assert_eq!(split(&region(dirty), pages, &sections, blind), Err(SplitError::Dirty));
+        assert_eq!(
+            split(&region(dirty, size), pages, &sections, blind),
+            Err(SplitError::Dirty)
+        );
         let less = Amounts {
-            rss: 2 * PAGE,
+            rss: 2 * size,
             ..amounts
         };
         assert_eq!(
-            split(&region(less), pages, &sections, &mut look),
+            split(&region(less, size), pages, &sections, &mut look),
             Err(SplitError::Pages)
         );
     }
 
     #[test]
     fn large_pages_belong_to_the_section_with_most_of_them() {
-        let size = 4 * PAGE;
-        let sections = [section(0, size + PAGE), section(size + PAGE, 7 * PAGE)];
+        for size in SIZES {
+            most_of_a_page(size);
+        }
+    }
+
+    fn most_of_a_page(size: u64) {
+        // A quarter of the second page, and the rest of the memory.
+        let first = size + size / 4;
+        let sections = [section(0, first), section(first, 3 * size - first)];
         let amounts = Amounts {
             rss: 2 * size,
             pss: Some(2 * size),

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
+use crate::proc::page_cache::page_size;
+
 /// Offsets of the heads in the ring's first page (`struct perf_event_mmap_page`).
 const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
@@ -28,7 +30,11 @@ unsafe impl Send for Ring {}
 impl Ring {
     /// Maps a ring of `bytes` (a power of two) for records, or of a page if that is more.
     pub fn new(event: OwnedFd, bytes: usize) -> io::Result<Self> {
-        let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)?.map_or(4096, i64::unsigned_abs);
+        Self::with_pages(event, bytes, page_size())
+    }
+
+    /// The same on a machine with pages of this size.
+    fn with_pages(event: OwnedFd, bytes: usize, page: u64) -> io::Result<Self> {
         let page = usize::try_from(page).map_err(io::Error::other)?;
         let size = bytes.max(page);
         let length = NonZeroUsize::new(size + page).ok_or(io::ErrorKind::InvalidInput)?;
@@ -121,8 +127,36 @@ impl Drop for Ring {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt as _;
+
     use super::super::{enable, open_mappings};
     use super::*;
+
+    /// The kernel's part is a file here: the positions in the first page, the records from the second one on.
+    #[test]
+    fn records_are_behind_the_first_page_of_every_size() {
+        for page in [0x1000, 0x4000, 0x1_0000] {
+            let file = tempfile::tempfile().unwrap();
+            file.set_len(2 * page).unwrap();
+            // The second record wraps around the ring's end.
+            let (tail, head) = (3 * page - 24, 3 * page + 8);
+            let record = |kind: u32, body: u64| {
+                let size = 16_u16.to_ne_bytes();
+                [&kind.to_ne_bytes()[..], &[0; 2], &size, &body.to_ne_bytes()].concat()
+            };
+            let records = [record(1, 5), record(2, 6)].concat();
+            let (before, after) = records.split_at(24);
+            file.write_all_at(before, 2 * page - 24).unwrap();
+            file.write_all_at(after, page).unwrap();
+            file.write_all_at(&head.to_ne_bytes(), DATA_HEAD as u64).unwrap();
+            file.write_all_at(&tail.to_ne_bytes(), DATA_TAIL as u64).unwrap();
+            // At least a page, whatever is wanted.
+            let mut ring = Ring::with_pages(file.into(), 1024, page).unwrap();
+            let mut found = Vec::new();
+            ring.drain(|kind, _, record| found.push((kind, u64::from_ne_bytes(record.try_into().unwrap()))));
+            assert_eq!((found, ring.pending()), (vec![(1, 5), (2, 6)], 0), "{page}");
+        }
+    }
 
     #[test]
     fn reports_our_own_mappings() {

@@ -47,6 +47,8 @@ impl FoldedStack {
 #[derive(Debug, Default)]
 pub struct Markers {
     budget: usize,
+    /// The machine's page size.
+    page: u64,
     /// Starts, execs and exits of processes.
     lives: Vec<Mark>,
     marks: Vec<Mark>,
@@ -86,7 +88,9 @@ impl Markers {
         }
     }
 
-    pub fn fault(&mut self, fault: &FaultFact) {
+    /// `page`: the machine's page size.
+    pub fn fault(&mut self, fault: &FaultFact, page: u64) {
+        self.page = page;
         self.faults.push(PackedFault::new(fault, &mut self.long));
         self.make_room();
     }
@@ -207,7 +211,7 @@ impl Markers {
                 time: fault.end(),
                 faults: fault.count(),
                 latency: time,
-                bytes: fault.total_bytes(),
+                bytes: fault.total_bytes(self.page),
             };
             self.folded_stacks.add(sum);
         }

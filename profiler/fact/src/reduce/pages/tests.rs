@@ -84,6 +84,28 @@ fn what_no_fault_mapped_is_wasted() {
 }
 
 #[test]
+fn a_large_page_of_the_machine_is_faulted_as_a_whole() {
+    for size in [0x1000, 0x4000, 0x1_0000] {
+        let (mut tables, mut all) = (tables(), Pages::default());
+        tables.recording.page_size = size;
+        let more = size / PAGE;
+        let table = |page: u64| usize::try_from(page * more).unwrap();
+        // Four of the machine's pages are mapped, for a byte at the end of the third.
+        let touched = more * 3 - 1;
+        all.read(&tables, &read(FILE, 0, u32::try_from(8 * more).unwrap(), true));
+        all.fault(&tables, &fault(touched, table(0)..table(4)));
+        let file = all.of(&tables, FILE).unwrap();
+        assert_eq!(pages(&file.faulted), (2 * more..3 * more).collect::<Vec<_>>());
+        assert_eq!(file.around().len(), 3 * more);
+        assert_eq!(file.wasted().unwrap().len(), 4 * more);
+        // Without the kernel's page table, it is known for the fault's own page.
+        all.fault(&tables, &hiding(6 * more));
+        let file = all.of(&tables, FILE).unwrap();
+        assert_eq!((file.faulted.len(), file.mapped.len()), (2 * more, 5 * more));
+    }
+}
+
+#[test]
 fn waste_is_unknown_if_what_a_fault_mapped_is() {
     let (tables, mut all) = (tables(), Pages::default());
     all.read(&tables, &read(FILE, 0, 32, true));
