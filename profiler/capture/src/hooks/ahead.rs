@@ -88,10 +88,7 @@ fn load_one(program: &mut Program, name: &str, btf: &Btf) -> Result<(), ProgramE
     }
 }
 
-/// The result of loading a program, which may have been loaded ahead.
-pub fn or_loaded(result: Result<(), ProgramError>) -> Result<(), ProgramError> {
-    match result {
-        Err(ProgramError::AlreadyLoaded) => Ok(()),
-        other => other,
-    }
+/// Loads a program, if it was not loaded ahead: aya would search all types for its attach point once more before it said so.
+pub fn unless_loaded(is_loaded: bool, load: impl FnOnce() -> Result<(), ProgramError>) -> Result<(), ProgramError> {
+    if is_loaded { Ok(()) } else { load() }
 }

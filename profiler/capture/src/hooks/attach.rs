@@ -179,7 +179,7 @@ pub fn sample(hooks: &mut Hooks, cpus: &[u32], hz: u32) {
 
 fn load_sampling(ebpf: &mut Ebpf) -> Result<(), ProgramError> {
     let program: &mut PerfEvent = ebpf.program_mut("sample").ok_or(ProgramError::NotLoaded)?.try_into()?;
-    ahead::or_loaded(program.load())
+    ahead::unless_loaded(program.fd().is_ok(), || program.load())
 }
 
 fn open_sampling(

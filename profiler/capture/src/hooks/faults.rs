@@ -297,7 +297,7 @@ impl AsFd for Counted {
 
 fn completions(ebpf: &mut Ebpf, cpus: &[u32], coverage: &Coverage) -> Result<Vec<(u32, Counted)>, ProgramError> {
     let program: &mut PerfEvent = ebpf.program_mut(COUNTED).ok_or(ProgramError::NotLoaded)?.try_into()?;
-    ahead::or_loaded(program.load())?;
+    ahead::unless_loaded(program.fd().is_ok(), || program.load())?;
     let mut events = Vec::new();
     for &cpu in cpus {
         events.extend(completions_on(ebpf, cpu, coverage).map_err(ProgramError::IOError)?);

@@ -7,14 +7,13 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use aya::programs::{BtfTracePoint, FEntry, FExit, ProgramError};
 use aya::{Btf, Ebpf};
 
+use super::ahead;
 use base::event::HookStatus;
 
 /// Loads and attaches a program that has the name of its tracepoint.
 pub fn attach_tracepoint(ebpf: &mut Ebpf, name: &str, btf: &Btf) -> Result<(), ProgramError> {
     let program: &mut BtfTracePoint = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
-    if program.fd().is_err() {
-        program.load(name, btf)?; // not loaded ahead; even if it were, aya would search all types again
-    }
+    ahead::unless_loaded(program.fd().is_ok(), || program.load(name, btf))?;
     program.attach().map(|_| ())
 }
 
@@ -26,9 +25,7 @@ pub fn load_entry<'e>(
     btf: &Btf,
 ) -> Result<&'e mut FEntry, ProgramError> {
     let program: &mut FEntry = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
-    if program.fd().is_err() {
-        program.load(function, btf)?;
-    }
+    ahead::unless_loaded(program.fd().is_ok(), || program.load(function, btf))?;
     Ok(program)
 }
 
@@ -40,9 +37,7 @@ pub fn attach_entry(ebpf: &mut Ebpf, name: &str, function: &str, btf: &Btf) -> R
 /// Loads and attaches a program at the exit of a function.
 pub fn attach_exit(ebpf: &mut Ebpf, name: &str, function: &str, btf: &Btf) -> Result<(), ProgramError> {
     let program: &mut FExit = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?.try_into()?;
-    if program.fd().is_err() {
-        program.load(function, btf)?;
-    }
+    ahead::unless_loaded(program.fd().is_ok(), || program.load(function, btf))?;
     program.attach().map(|_| ())
 }
 

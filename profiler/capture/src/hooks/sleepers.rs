@@ -15,7 +15,7 @@ use profiler_common::config::Config;
 use profiler_common::switch::{Asleep, PATH_LEN, WAIT_IN_CALL};
 use zerocopy::FromBytes as _;
 
-use super::waits;
+use super::{ahead, waits};
 
 /// The program, and the type it iterates over.
 pub const PROGRAM: (&str, &str) = ("asleep", "task");
@@ -37,10 +37,7 @@ pub struct Sleeper {
 /// Has the kernel verify the program.
 pub fn load(ebpf: &mut Ebpf, btf: &Btf) -> Result<(), ProgramError> {
     let program = program(ebpf)?;
-    if program.fd().is_ok() {
-        return Ok(()); // loaded ahead
-    }
-    program.load(PROGRAM.1, btf)
+    ahead::unless_loaded(program.fd().is_ok(), || program.load(PROGRAM.1, btf))
 }
 
 fn program(ebpf: &mut Ebpf) -> Result<&mut Iter, ProgramError> {
