@@ -40,7 +40,10 @@ pub(super) fn of(conditions: &Conditions, hierarchies: &[Hierarchy]) -> anyhow::
         return Ok(names);
     }
     let mut known = containers::all();
-    known.extend(conmon::with_cgroups(hierarchies, &known));
+    // It knows no pods.
+    if !conditions.containers.is_empty() {
+        known.extend(conmon::with_cgroups(hierarchies, &known));
+    }
     for wanted in &conditions.containers {
         let ids = ids(wanted, &known, hierarchies);
         if ids.all.len() > 1 && !ids.is_exact {
