@@ -3,9 +3,14 @@
 //! The kernel handles one fault in one or more attempts (`VM_FAULT_RETRY`), and a fault may begin inside another one, when the
 //! kernel copies from or to user memory. One record is one fault, sent at its end.
 
+mod sampled;
+
 #[cfg(feature = "user")]
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+pub use self::sampled::{
+    Counted, FIRST_FAULTS, LONG_FAULT, SAMPLED_A_WINDOW, SAMPLING_MEMORY, SAMPLING_WINDOW, SampledKind, Sampling,
+};
 use crate::RecordHeader;
 use crate::stack::Stacks;
 
@@ -171,41 +176,6 @@ pub const BLOCK_PAGES: usize = 512;
 /// Pages of a block whose entries are read at once.
 pub const CHUNK: u64 = 16;
 
-/// Faults that were counted, not sent.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
-pub struct Counted {
-    /// Sum of their latencies, in ns.
-    pub time: u64,
-    /// Their number.
-    pub faults: u32,
-    /// Explicit padding.
-    pub pad: u32,
-}
-
-/// How the faults of a thread are sampled with [`FAULTS_AUTO`].
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "user", derive(FromBytes, IntoBytes, Immutable, KnownLayout))]
-pub struct Sampling {
-    /// When the window began.
-    pub since: u64,
-    /// Faults in it that may be represented.
-    pub faults: u32,
-    /// Their average in the windows before, times [`SAMPLING_MEMORY`].
-    pub level: u32,
-    /// One of 2^`shift` of them is sent, at random.
-    pub shift: u32,
-    /// Explicit padding.
-    pub pad: u32,
-}
-
-impl Sampling {
-    /// The highest [`Sampling::shift`].
-    pub const MOST: u32 = 16;
-}
-
 /// Start of a fault's record; the copy of the stack follows. The header's time is the end of the fault.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -342,8 +312,8 @@ pub struct ThreadFaults {
     pub outer: Pending,
     /// The outcomes of earlier faults.
     pub counts: FaultCounts,
-    /// Faults since the last one that represents others.
-    pub others: Counted,
+    /// Faults since the last one that represents others, by [`SampledKind`].
+    pub others: [Counted; SampledKind::ALL.len()],
     /// How the next ones are chosen.
     pub sampling: Sampling,
     /// Pages that were read and not sent yet.
@@ -362,23 +332,12 @@ pub const FAULTS_ALL: u32 = 1;
 pub const FAULTS_FILE: u32 = 2;
 /// Record page faults that the kernel counts as major, or that waited for a disk.
 pub const FAULTS_MAJOR: u32 = 3;
-/// Record all page faults except first writes to anonymous memory without a wait: of these, a random sample that
-/// represents the others.
+/// Record all page faults except writes to anonymous memory without a wait: of these, a random sample that represents the
+/// others.
 pub const FAULTS_AUTO: u32 = 4;
-
-/// Length of a window of [`FAULTS_AUTO`] in ns: the probability in one follows from the faults in those before it.
-pub const SAMPLING_WINDOW: u64 = 10_000_000;
-/// Faults of a thread in a window that are sent, on average: from as many as CPU samples at the usual rate to twice that.
-pub const SAMPLED_A_WINDOW: u32 = 10;
-/// Windows that the average reaches back: faults come in bursts.
-pub const SAMPLING_MEMORY: u32 = 4;
-/// Faults of a thread that are recorded in any case.
-pub const FIRST_FAULTS: u64 = 64;
-/// A fault that took this long, in ns, is recorded in any case: the time of the others varies little.
-pub const LONG_FAULT: u64 = 20_000;
 
 const _: () = assert!(size_of::<FaultBody>() == 8 + 8 + 40 + 40 + 64 + 32);
 const _: () = assert!(size_of::<FaultHead>() == 24 + 192 + 16 + 64);
 const _: () = assert!(size_of::<PagesRead>() == 24 + 40);
 const _: () = assert!(size_of::<PagesPopulated>() == 24 + 16);
-const _: () = assert!(size_of::<ThreadFaults>() == 256 * 2 + 40 + 16 + 24 + 40 + 16 + 64 + 8);
+const _: () = assert!(size_of::<ThreadFaults>() == 256 * 2 + 40 + 2 * 16 + 24 + 40 + 16 + 64 + 8);

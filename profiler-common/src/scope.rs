@@ -64,4 +64,4 @@ pub struct ThreadState {
     pub waits: ThreadWaits,
 }
 
-const _: () = assert!(size_of::<ThreadState>() == 48 + 720 + 560);
+const _: () = assert!(size_of::<ThreadState>() == 48 + 736 + 560);

@@ -247,7 +247,7 @@ pub unsafe fn ended(state: *mut ThreadState, at: At) -> FaultCounts {
         let faults = &raw mut (*state).faults;
         give_up(faults);
         pages::tell(faults, at);
-        sampled::tell_rest(state, at.time);
+        sampled::emit_rest(state, at.time);
         (*faults).counts
     }
 }

@@ -1,15 +1,15 @@
-//! Faults that are counted, and represented by one that is sent: with [`FAULTS_AUTO`], first writes to anonymous memory,
-//! which are most of a program's faults and explain least.
+//! Faults that are counted, and represented by one that is sent: with [`FAULTS_AUTO`], writes to anonymous memory, which
+//! are most of a program's faults and explain least.
 //!
 //! Each of them is sent with a probability that only the thread's past determines, so one that is sent represents those
-//! since the one before: their number, and the sum of their times. The sums are exact; their distribution over stacks is
-//! an unbiased estimate, since no sum spans a change of the probability: what was counted by then is sent without a
-//! stack.
+//! of its kind since the one before: their number, and the sum of their times. The sums are exact; their distribution
+//! over stacks is an unbiased estimate, since no sum spans a change of the probability: what was counted by then is sent
+//! without a stack.
 
 use profiler_common::fault::{
     Counted, FAULT_CARRIES, FAULT_EXCEPTION, FAULT_FAILED, FAULT_HAS_FILE, FAULT_HAS_VMA, FAULT_HUGE, FAULT_MAJOR,
     FAULT_REMOTE, FAULT_REST, FAULT_STARTED, FAULTS_AUTO, FIRST_FAULTS, FaultBody, FaultHead, LONG_FAULT,
-    SAMPLED_A_WINDOW, SAMPLING_MEMORY, SAMPLING_WINDOW, Sampling, ThreadFaults, Waits, error_code,
+    SAMPLED_A_WINDOW, SAMPLING_MEMORY, SAMPLING_WINDOW, SampledKind, Sampling, ThreadFaults, Waits, error_code,
 };
 use profiler_common::scope::ThreadState;
 use profiler_common::stack::Stacks;
@@ -41,15 +41,16 @@ pub unsafe fn is_only_counted(state: *mut ThreadState, at: At) -> bool {
         }
         let sampling = &raw mut (*faults).sampling;
         if at.time.wrapping_sub((*sampling).since) >= SAMPLING_WINDOW && renew(state, at.time) != 0 {
-            tell_rest(state, at.time);
+            emit_rest(state, at.time);
         }
         (*sampling).faults += 1;
         if thinning::is_chosen((*sampling).shift) {
             (*fault).flags |= FAULT_CARRIES;
             return false;
         }
-        (*faults).others.faults += 1;
-        (*faults).others.time += time;
+        let others = others_of(faults);
+        (*others).faults += 1;
+        (*others).time += time;
     }
     true
 }
@@ -80,7 +81,7 @@ pub unsafe fn has_stack(faults: *const ThreadFaults, at: At) -> bool {
     }
 }
 
-/// It wrote to a page of anonymous memory that was not there, and did nothing else.
+/// It wrote to a page of anonymous memory, and did nothing else.
 ///
 /// # Safety
 /// `fault` must be readable.
@@ -99,10 +100,23 @@ unsafe fn may_be_represented(fault: *const FaultBody) -> bool {
             reclaim,
         } = (*fault).waits;
         (*fault).flags & (KNOWN | OTHER) == KNOWN
-            && (*fault).error_code & (error_code::WRITE | error_code::PRESENT) == error_code::WRITE
+            && (*fault).error_code & error_code::WRITE != 0
             && (*fault).vma.flags & SUPPLIED == 0
             && disk | blocked | preempted | reclaim == 0
             && (*fault).retries | (*fault).read | (*fault).signal == 0
+    }
+}
+
+/// The counted faults of the innermost one's kind.
+///
+/// # Safety
+/// `faults` must be the current thread's.
+#[inline(always)]
+unsafe fn others_of(faults: *mut ThreadFaults) -> *mut Counted {
+    // SAFETY: by this function's own condition, and the number of a kind is within the array.
+    unsafe {
+        let kind = SampledKind::of((*faults).inner.body.error_code);
+        (&raw mut (*faults).others).cast::<Counted>().add(kind as usize)
     }
 }
 
@@ -153,7 +167,7 @@ pub unsafe fn carried(faults: *const ThreadFaults) -> Counted {
     // SAFETY: by this function's own condition.
     unsafe {
         if (*faults).inner.body.flags & FAULT_CARRIES != 0 {
-            (*faults).others
+            *others_of(faults.cast_mut())
         } else {
             Counted::default()
         }
@@ -169,48 +183,63 @@ pub unsafe fn settle(faults: *mut ThreadFaults, sent: bool) {
     // SAFETY: by this function's own condition.
     unsafe {
         if (*faults).inner.body.flags & FAULT_CARRIES != 0 {
-            end(faults, sent);
+            end(faults, others_of(faults), sent);
         }
     }
 }
 
 /// # Safety
-/// As [`settle`].
+/// As [`settle`], for some of its `others`.
 #[inline(always)]
-unsafe fn end(faults: *mut ThreadFaults, sent: bool) {
+unsafe fn end(faults: *mut ThreadFaults, others: *mut Counted, sent: bool) {
     // SAFETY: by this function's own condition.
     unsafe {
         if !sent {
-            let lost = u64::from((*faults).others.faults);
+            let lost = u64::from((*others).faults);
             lose_many(Loss::FaultRingFull, lost);
             (*faults).counts.lost += lost;
             (*faults).counts.seen = (*faults).counts.seen.wrapping_sub(lost);
         }
-        (*faults).others = Counted::default();
+        *others = Counted::default();
     }
 }
 
-/// Sends the faults of the current thread, whose entry is `state`, that none represents, without a stack. The return
-/// value has no meaning.
+/// Sends the faults of the current thread, whose entry is `state`, that none represents, without a stack.
+///
+/// # Safety
+/// `state` must be null or the current thread's.
+#[inline(always)]
+pub unsafe fn emit_rest(state: *mut ThreadState, time: u64) {
+    if config!(faults) == FAULTS_AUTO {
+        for kind in SampledKind::ALL {
+            // SAFETY: by this function's own condition.
+            unsafe { emit_rest_of(state, time, kind as u32) };
+        }
+    }
+}
+
+/// [`emit_rest`] of the [`SampledKind`] with this number. The return value has no meaning.
 ///
 /// Exported, so that the verifier checks it once.
 ///
 /// # Safety
-/// `state` must be null or the current thread's.
+/// As [`emit_rest`].
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub unsafe extern "C" fn tell_rest(state: *mut ThreadState, time: u64) -> u32 {
-    if state.is_null() || config!(faults) != FAULTS_AUTO {
+pub unsafe extern "C" fn emit_rest_of(state: *mut ThreadState, time: u64, kind: u32) -> u32 {
+    if state.is_null() {
         return 0;
     }
-    // SAFETY: by this function's own condition.
+    let kind = SampledKind::numbered(kind);
+    // SAFETY: by this function's own condition, and the number of a kind is within the array.
     unsafe {
         let faults = &raw mut (*state).faults;
+        let others = (&raw mut (*faults).others).cast::<Counted>().add(kind as usize);
         let Counted {
             faults: count,
             time: sum,
             ..
-        } = (*faults).others;
+        } = *others;
         if count == 0 {
             return 0;
         }
@@ -226,7 +255,7 @@ pub unsafe extern "C" fn tell_rest(state: *mut ThreadState, time: u64) -> u32 {
                 (*head).body = FaultBody {
                     start: time,
                     flags: FAULT_REST | FAULT_STARTED | FAULT_EXCEPTION | FAULT_HAS_VMA,
-                    error_code: error_code::WRITE | error_code::USER,
+                    error_code: kind.error_code(),
                     ..FaultBody::default()
                 };
                 (*head).others = Counted {
@@ -236,7 +265,7 @@ pub unsafe extern "C" fn tell_rest(state: *mut ThreadState, time: u64) -> u32 {
                 };
             },
         );
-        end(faults, sent);
+        end(faults, others, sent);
     }
     0
 }

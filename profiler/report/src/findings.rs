@@ -148,7 +148,7 @@ impl Finder<'_> {
     }
 
     fn copies(&self, inputs: &FindingInputs) -> Option<Finding> {
-        let mut sums: FxHashMap<(&str, Option<&str>), (u64, u64)> = FxHashMap::default();
+        let mut sums: FxHashMap<(&str, Option<&str>), (u64, u64, u64)> = FxHashMap::default();
         for one in &inputs.copies {
             let process = self.tables.processes.get(one.process.index());
             let key = (
@@ -156,15 +156,21 @@ impl Finder<'_> {
                 one.frame.and_then(|frame| self.function_at(frame)),
             );
             let sum = sums.entry(key).or_default();
-            *sum = (sum.0.saturating_add(one.pages), sum.1.saturating_add(ns(one.time)));
+            *sum = (
+                sum.0.saturating_add(one.pages),
+                sum.1.saturating_add(ns(one.time)),
+                sum.2.saturating_add(one.counted),
+            );
         }
-        let ((process, function), (pages, time_ns)) = sums.into_iter().max_by_key(|(key, sum)| (*sum, *key))?;
+        let ((process, function), (pages, time_ns, counted)) =
+            sums.into_iter().max_by_key(|(key, sum)| (*sum, *key))?;
         let all = pages.saturating_mul(PAGE);
         let name = function.unwrap_or("an unknown function");
+        let about = if counted > 0 { "about " } else { "" };
         let words = in_line(|short| {
             let (pages, all) = (count(pages), bytes(all));
             format!(
-                "{pages} pages ({all}) after a fork, by {} in {}",
+                "{about}{pages} pages ({all}) after a fork, by {} in {}",
                 short(name),
                 fit(process, 15)
             )

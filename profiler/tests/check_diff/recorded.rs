@@ -26,7 +26,7 @@ fn set(folder: &Path, copies: u32, touches: u32) {
     std::fs::create_dir(folder).unwrap();
     let file = folder.join("seeded.bin");
     let outcome = Ngmi::subcommand("record")
-        .args(["--runs", "4", "-o"])
+        .args(["--runs", "4", "--faults", "all", "-o"])
         .arg(folder.join("run.json.gz"))
         .program(
             Oracle::c("seeded"),

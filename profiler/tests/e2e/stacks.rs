@@ -320,7 +320,7 @@ fn walks_overtaken_by_new_tables_keep_their_leaf() {
     let storms = r#"for i in $(seq 40); do "$0" "$1" 3000 0 || exit; done"#;
     let seeded = Oracle::c("seeded");
     let outcome = Ngmi::record()
-        .args(["--keep-events", "log"])
+        .args(["--faults", "all", "--keep-events", "log"])
         .program(
             "sh",
             [OsStr::new("-c"), storms.as_ref(), seeded.as_ref(), "file".as_ref()],

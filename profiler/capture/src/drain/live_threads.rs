@@ -92,7 +92,7 @@ pub fn write(
         if read.count > 0 && !drain.has_reported(tid, read.since) {
             drain.write_complete(Event::PagesRead(read));
         }
-        if let Some(rest) = records::rest_of(at, &state.faults.others) {
+        for rest in records::rest_of(at, &state.faults.others) {
             drain.write_complete(Event::Fault(rest));
         }
         let kernel = drain.kernel.as_mut();

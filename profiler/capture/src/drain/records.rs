@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use profiler_common::fault::{
     Counted, FAULT_EXCEPTION, FAULT_HAS_FILE, FAULT_HAS_MAPPED, FAULT_HAS_VMA, FAULT_REST, FAULT_STARTED, FaultBody,
-    FaultHead, ReadRun, error_code,
+    FaultHead, ReadRun, SampledKind,
 };
 use profiler_common::sample::SampleHead;
 use profiler_common::selection::ENTERED;
@@ -226,21 +226,24 @@ fn fault(record: &[u8]) -> Option<Fault<'_>> {
 }
 
 /// The faults of a thread that none represents: they have no stack.
-pub fn rest_of(at: At, others: &Counted) -> Option<Fault<'static>> {
-    Some(Fault {
-        at,
-        start: Some(at.time),
-        flags: FAULT_REST | FAULT_STARTED | FAULT_EXCEPTION | FAULT_HAS_VMA,
-        vma: Some(FaultVma::default()),
-        attempts: Attempts {
-            error_code: error_code::WRITE | error_code::USER,
-            ..Attempts::default()
-        },
-        others: OtherFaults {
-            count: others.faults.checked_sub(1)?,
-            time: others.time,
-        },
-        ..Fault::default()
+pub fn rest_of(at: At, others: &[Counted; SampledKind::ALL.len()]) -> impl Iterator<Item = Fault<'static>> {
+    let kinds = SampledKind::ALL.into_iter().zip(others);
+    kinds.filter_map(move |(kind, others)| {
+        Some(Fault {
+            at,
+            start: Some(at.time),
+            flags: FAULT_REST | FAULT_STARTED | FAULT_EXCEPTION | FAULT_HAS_VMA,
+            vma: Some(FaultVma::default()),
+            attempts: Attempts {
+                error_code: kind.error_code(),
+                ..Attempts::default()
+            },
+            others: OtherFaults {
+                count: others.faults.checked_sub(1)?,
+                time: others.time,
+            },
+            ..Fault::default()
+        })
     })
 }
 

@@ -23,7 +23,7 @@ use base::event::HookStatus;
 pub enum FaultMode {
     /// None.
     Off,
-    /// All; of first writes to anonymous memory, a sample that represents the others.
+    /// All; of writes to anonymous memory, a sample that represents the others.
     #[default]
     Auto,
     /// All.

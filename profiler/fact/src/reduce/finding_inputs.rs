@@ -107,11 +107,6 @@ impl Sum {
         self.count = self.count.saturating_add(1);
         self.time = self.time.saturating_add(time);
     }
-
-    fn join(&mut self, other: Self) {
-        self.count = self.count.saturating_add(other.count);
-        self.time = self.time.saturating_add(other.time);
-    }
 }
 
 summed!(ReadWaits, by thread: ThreadId, file: Option<MappedFileId>; add faults, time);

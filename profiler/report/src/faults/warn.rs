@@ -45,8 +45,8 @@ pub fn warnings(report: &FaultReport) -> Vec<String> {
             "Which of them are selected here is estimated"
         };
         warnings.push(format!(
-            "{} of these faults were counted, not recorded: first writes to anonymous memory. {exact} from those that \
-             were recorded (`--faults all` records each)",
+            "{} of these faults were counted, not recorded: writes to anonymous memory. {exact} from those that were \
+             recorded (`--faults all` records each)",
             count(totals.represented)
         ));
     }

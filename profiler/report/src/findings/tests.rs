@@ -74,6 +74,7 @@ fn copies(frame: u32, pages: u64) -> Copies {
         process: ProcessId(0),
         frame: Some(FrameId(frame)),
         pages,
+        counted: 0,
         time: Duration::from_micros(pages),
     }
 }
@@ -113,6 +114,17 @@ fn copies_are_summed_up_by_function() {
     assert_eq!(
         found[0].line(),
         "copied:  3,000 pages (12.3 MB) after a fork, by lookup in demo"
+    );
+    let counted = FindingInputs {
+        copies: vec![Copies {
+            counted: 900,
+            ..copies(1, 1000)
+        }],
+        ..FindingInputs::default()
+    };
+    assert_eq!(
+        lines(&counted)[0],
+        "copied:  about 1,000 pages (4.10 MB) after a fork, by lookup in demo"
     );
     let few = FindingInputs {
         copies: vec![copies(1, 255)],

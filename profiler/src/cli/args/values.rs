@@ -7,7 +7,7 @@ use crate::report::order::Format;
 /// `--faults`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum FaultsArg {
-    /// All page faults; frequent first writes to anonymous memory are sampled (totals stay exact)
+    /// All page faults; frequent writes to anonymous memory are sampled (totals stay exact)
     #[default]
     Auto,
     /// Every page fault

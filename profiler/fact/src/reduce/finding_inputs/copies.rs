@@ -1,8 +1,10 @@
 //! Pages copied because a fork had shared them, by program and writing function.
 
+use std::time::Duration;
+
 use rustc_hash::FxHashMap;
 
-use super::{MAX_KEYS, Sum};
+use super::MAX_KEYS;
 use crate::fault::{FaultClass, FaultFact, PageRange};
 use crate::prune::{Visit, visit_keys};
 use crate::reduce::pages::{PageSet, innermost};
@@ -19,11 +21,29 @@ pub struct Copies {
     pub frame: Option<FrameId>,
     /// Number of pages.
     pub pages: u64,
+    /// Those of them that were counted, not recorded: where they were copied is an estimate.
+    pub counted: u64,
     /// Total time of the faults.
-    pub time: std::time::Duration,
+    pub time: Duration,
 }
 
-summed!(Copies, by process: ProcessId, frame: Option<FrameId>; add pages, time);
+summed!(Copies, by process: ProcessId, frame: Option<FrameId>; add pages, counted, time);
+
+/// A sum of copies.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    pages: u64,
+    counted: u64,
+    time: Duration,
+}
+
+impl Sum {
+    fn join(&mut self, other: Self) {
+        self.pages = self.pages.saturating_add(other.pages);
+        self.counted = self.counted.saturating_add(other.counted);
+        self.time = self.time.saturating_add(other.time);
+    }
+}
 
 /// By frame.
 type Sums = FxHashMap<Option<FrameId>, Sum>;
@@ -73,6 +93,10 @@ impl CopiesOf {
         let Some(process) = tables.threads.get(fault.thread.index()).map(|thread| thread.process) else {
             return;
         };
+        // Faults that none represents: which pages they were, and whether these mapped the page of zeroes, is unknown.
+        if fault.address.0 == 0 {
+            return;
+        }
         let page = fault.address.0 / PAGE;
         let zeroes = self.zeroes.entry(process).or_default();
         if fault.class == FaultClass::ZeroPage {
@@ -86,7 +110,11 @@ impl CopiesOf {
         let frame = fault.stack.filter(|_| room).and_then(|stack| writer(tables, stack));
         let sums = self.living.entry(process).or_default();
         self.sums -= sums.len();
-        sums.entry(frame).or_default().add(fault.time());
+        sums.entry(frame).or_default().join(Sum {
+            pages: fault.count(),
+            counted: u64::from(fault.others.count),
+            time: fault.total_time(),
+        });
         self.sums += sums.len();
     }
 
@@ -109,7 +137,8 @@ impl CopiesOf {
             sums.iter().map(|(frame, sum)| Copies {
                 process: *process,
                 frame: *frame,
-                pages: sum.count,
+                pages: sum.pages,
+                counted: sum.counted,
                 time: sum.time,
             })
         });

@@ -1,7 +1,9 @@
 //! Input for findings from faults on known pages.
 
 use super::*;
-use crate::fault::{FaultClass, FaultWaits, FilePlace, Mapped, MappedFile, PageRange, PagesBy, PagesReadFact};
+use crate::fault::{
+    FaultClass, FaultWaits, FilePlace, Mapped, MappedFile, OtherFaults, PageRange, PagesBy, PagesReadFact,
+};
 use crate::{Frame, FrameId, Location, Module, ModuleId, ModuleKind, ProcessId, StackNode, fixtures};
 use base::addr::{Avma, FileOffset, PAGE, Svma, Timestamp};
 use base::event::FileId;
@@ -56,9 +58,31 @@ fn zero_page_copies_are_not_blamed_on_forks() {
         process: ProcessId(0),
         frame: None,
         pages: 3,
+        counted: 0,
         time: Duration::from_micros(6),
     };
     assert_eq!(inputs.copies, [copies]);
+}
+
+#[test]
+fn represented_copies_count_where_one_was_recorded() {
+    let (tables, mut gather) = (writers(), Gather::default());
+    let others = OtherFaults {
+        count: 9,
+        time: Duration::from_micros(40),
+    };
+    let copy = |address, stack| FaultFact {
+        others,
+        stack,
+        address: Avma(address),
+        ..fault(FaultClass::Cow, Access::Write, 0)
+    };
+    gather.fault(&tables, &copy(5 * PAGE, Some(StackId::new(3))));
+    // Those that none represents have no address.
+    gather.fault(&tables, &copy(0, None));
+    let copies = gather.finish(&tables, &Pages::default()).copies;
+    let sums: Vec<_> = copies.iter().map(|one| (one.frame, one.pages, one.counted)).collect();
+    assert_eq!(sums, [(Some(FrameId(0)), 10, 9)]);
 }
 
 /// `main` of the program calls `memset` of the C library: stacks 3 and 4. Three processes with two names, a thread
