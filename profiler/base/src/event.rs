@@ -10,6 +10,7 @@ pub mod cost;
 mod decode;
 mod encode;
 mod fault;
+mod fields;
 pub mod format;
 mod mapping;
 pub mod order;

@@ -5,18 +5,15 @@ mod switch;
 
 use std::borrow::Cow;
 
-use profiler_common::fault::{FaultCounts, Waits};
-use profiler_common::stack::UserRegs;
-
 use super::bytes::{Bytes, Malformed};
 use super::encode::{Tag, copy_start, has_registers};
-use super::format::{MAX_FRAMES, MAX_STACK, MAX_TEXT};
+use super::fields::{Record, Stored, get_thread};
+use super::format::{MAX_FRAMES, MAX_STACK};
 use super::stack_copy::Picture;
 use super::{
-    At, Attempts, End, Event, Fault, FaultFile, FaultVma, FileId, KernelStack, MAX_ORDER, Mapping, OtherFaults,
-    PagesPopulated, PagesRead, Sample, Stacks, TaskExec, TaskExit, TaskNew, UserStack,
+    At, End, Event, Fault, FaultVma, KernelStack, MAX_ORDER, PagesRead, Sample, StackAhead, Stacks, UserStack,
 };
-use crate::addr::{Avma, FileOffset, KernelOffset, Timestamp};
+use crate::addr::{Avma, KernelOffset, Timestamp};
 use crate::block_pages::{BLOCK, BlockPages, MAX_RUNS};
 
 /// State from earlier events of the chunk.
@@ -42,11 +39,15 @@ impl Decoder {
         let tag = Tag::from_number(bytes.byte()?).ok_or(Malformed)?;
         Ok(match tag {
             Tag::Loss => Event::Loss {
-                loss: bytes.get_u32()?,
-                count: bytes.get()?,
+                loss: Stored::get(bytes)?,
+                count: Stored::get(bytes)?,
             },
             Tag::Watermark => Event::Watermark(self.time(bytes)?),
-            Tag::End => Event::End(self.end(bytes)?),
+            Tag::End => Event::End(End {
+                time: self.time(bytes)?,
+                reason: Stored::get(bytes)?,
+                status: Stored::get(bytes)?,
+            }),
             Tag::UserStack => Event::UserStack(UserStack {
                 key: bytes.get_u64_le()?,
                 end: bytes.byte()?,
@@ -58,7 +59,7 @@ impl Decoder {
             }),
             Tag::FileName => Event::FileName(switch::file_name(bytes, false)?),
             Tag::NumberedFileName => Event::FileName(switch::file_name(bytes, true)?),
-            Tag::DeviceName => Event::DeviceName(block::device_name(bytes)?),
+            Tag::DeviceName => Event::DeviceName(Stored::get(bytes)?),
             tag => {
                 let at = self.at(bytes)?;
                 return self.event_of_thread(tag, at, bytes);
@@ -68,26 +69,28 @@ impl Decoder {
 
     fn event_of_thread(&mut self, tag: Tag, at: At, bytes: &mut Bytes<'_>) -> Result<Event<'static>, Malformed> {
         Ok(match tag {
-            Tag::TaskNew => Event::TaskNew(task_new(at, bytes)?),
-            Tag::TaskExec => Event::TaskExec(task_exec(at, bytes)?),
-            Tag::TaskExit => Event::TaskExit(task_exit(at, bytes)?),
+            Tag::TaskNew => Event::TaskNew(Record::get(at, bytes)?),
+            Tag::TaskExec => Event::TaskExec(Record::get(at, bytes)?),
+            Tag::TaskExit => Event::TaskExit(Record::get(at, bytes)?),
             Tag::TaskAlive => Event::TaskAlive {
                 at,
-                cpu_time: bytes.get()?,
+                cpu_time: Stored::get(bytes)?,
             },
-            Tag::TaskRename => Event::TaskRename { at, name: text(bytes)? },
-            Tag::Mapping => Event::Mapping(mapping(at, bytes)?),
+            Tag::TaskRename => Event::TaskRename {
+                at,
+                name: Stored::get(bytes)?,
+            },
+            Tag::Mapping => Event::Mapping(Record::get(at, bytes)?),
             Tag::Sample => Event::Sample(self.sample(at, bytes)?),
             Tag::Fault => Event::Fault(self.fault(at, bytes)?),
             Tag::PagesRead => Event::PagesRead(pages_read(at, bytes)?),
-            Tag::PagesPopulated => Event::PagesPopulated(PagesPopulated {
-                at,
-                start: Avma(bytes.get()?),
-                len: bytes.get()?,
-            }),
+            Tag::PagesPopulated => Event::PagesPopulated(Record::get(at, bytes)?),
             Tag::Wait => Event::Wait(self.wait(at, bytes)?),
-            Tag::StackAhead => Event::StackAhead(self.stack_ahead(at, bytes)?),
-            Tag::CallPath => Event::CallPath(switch::call_path(at, bytes)?),
+            Tag::StackAhead => Event::StackAhead(StackAhead {
+                at,
+                stacks: self.stacks(at.pid, bytes)?,
+            }),
+            Tag::CallPath => Event::CallPath(Record::get(at, bytes)?),
             Tag::Bio => Event::Bio(block::bio(at, bytes)?),
             Tag::Request => Event::Request(block::request(at, bytes)?),
             Tag::Loss
@@ -108,16 +111,15 @@ impl Decoder {
 
     fn at(&mut self, bytes: &mut Bytes<'_>) -> Result<At, Malformed> {
         let time = self.time(bytes)?;
-        let pid = bytes.get_u32()?;
-        let tid = u32::try_from(bytes.get_difference(u64::from(pid))?).map_err(|_| Malformed)?;
+        let (pid, tid) = get_thread(bytes)?;
         Ok(At { time, pid, tid })
     }
 
     fn sample(&mut self, at: At, bytes: &mut Bytes<'_>) -> Result<Sample<'static>, Malformed> {
         Ok(Sample {
             at,
-            cpu: cpu(bytes)?,
-            cpu_time: bytes.get()?,
+            cpu: Stored::get(bytes)?,
+            cpu_time: Stored::get(bytes)?,
             stacks: self.stacks(at.pid, bytes)?,
         })
     }
@@ -130,12 +132,7 @@ impl Decoder {
             ..Stacks::default()
         };
         if has_registers(stacks.flags) {
-            stacks.regs = UserRegs {
-                ip: bytes.get()?,
-                sp: bytes.get()?,
-                fp: bytes.get()?,
-                lr: bytes.get()?,
-            };
+            stacks.regs = Stored::get(bytes)?;
         }
         let mut copy = Vec::new();
         self.picture
@@ -147,8 +144,8 @@ impl Decoder {
     fn fault(&mut self, at: At, bytes: &mut Bytes<'_>) -> Result<Fault<'static>, Malformed> {
         let mut fault = Fault {
             at,
-            cpu: cpu(bytes)?,
-            flags: bytes.get_u32()?,
+            cpu: Stored::get(bytes)?,
+            flags: Stored::get(bytes)?,
             ..Fault::default()
         };
         self.address = bytes.get_difference(self.address)?;
@@ -162,54 +159,29 @@ impl Decoder {
         fault.start = is(0).then_some(start);
         if is(1) {
             let flags = bytes.get()?;
-            let file = if is(2) { Some(fault_file(bytes)?) } else { None };
+            let file = if is(2) { Some(Stored::get(bytes)?) } else { None };
             fault.vma = Some(FaultVma { flags, file });
         }
         if is(3) {
-            fault.waits = Waits {
-                lock: bytes.get()?,
-                disk: bytes.get()?,
-                blocked: bytes.get()?,
-                preempted: bytes.get()?,
-                reclaim: bytes.get()?,
-            };
+            fault.waits = Stored::get(bytes)?;
         }
         if is(4) {
-            fault.attempts = Attempts {
-                error_code: bytes.get_u32()?,
-                asked: bytes.get_u32()?,
-                returned: bytes.get_u32()?,
-                retries: bytes.get_u32()?,
-            };
+            fault.attempts = Stored::get(bytes)?;
         }
         if is(5) {
             // The range of pages that versions up to 6 have here does not show which of them were mapped.
             bytes.get()?;
             bytes.get_u32()?;
-            (fault.read, fault.signal) = (bytes.get_u32()?, bytes.get_u32()?);
+            (fault.read, fault.signal) = Stored::get(bytes)?;
         }
         if is(6) {
             fault.mapped = Some(block(bytes)?);
         }
         if is(7) {
-            fault.others = OtherFaults {
-                count: bytes.get_u32()?,
-                time: bytes.get()?,
-            };
+            fault.others = Stored::get(bytes)?;
         }
         fault.stacks = self.stacks(at.pid, bytes)?;
         Ok(fault)
-    }
-
-    fn end(&mut self, bytes: &mut Bytes<'_>) -> Result<End, Malformed> {
-        let time = self.time(bytes)?;
-        let reason = String::from_utf8_lossy(bytes.get_bytes(MAX_TEXT)?).into_owned();
-        let status = match bytes.byte()? {
-            0 => None,
-            1 => Some(bytes.get_u32()?.cast_signed()),
-            _ => return Err(Malformed),
-        };
-        Ok(End { time, reason, status })
     }
 }
 
@@ -239,47 +211,13 @@ fn frames<T>(bytes: &mut Bytes<'_>, typed: impl Fn(u64) -> T) -> Result<Vec<T>, 
     Ok(frames)
 }
 
-fn text(bytes: &mut Bytes<'_>) -> Result<Vec<u8>, Malformed> {
-    bytes.get_bytes(MAX_TEXT).map(<[u8]>::to_vec)
-}
-
-fn flag(bytes: &mut Bytes<'_>) -> Result<bool, Malformed> {
-    match bytes.byte()? {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(Malformed),
-    }
-}
-
-fn cpu(bytes: &mut Bytes<'_>) -> Result<u16, Malformed> {
-    u16::try_from(bytes.get()?).map_err(|_| Malformed)
-}
-
-fn file(bytes: &mut Bytes<'_>) -> Result<FileId, Malformed> {
-    Ok(FileId {
-        inode: bytes.get()?,
-        major: bytes.get_u32()?,
-        minor: bytes.get_u32()?,
-        generation: bytes.get_u32()?,
-    })
-}
-
-fn fault_file(bytes: &mut Bytes<'_>) -> Result<FaultFile, Malformed> {
-    Ok(FaultFile {
-        file: file(bytes)?,
-        offset: FileOffset(bytes.get()?),
-        magic: bytes.get_u32()?,
-        mmap_miss: bytes.get_u32()?,
-    })
-}
-
 fn pages_read(at: At, bytes: &mut Bytes<'_>) -> Result<PagesRead, Malformed> {
     let mut read = PagesRead {
         at,
         since: Timestamp(bytes.get_difference(at.time.0)?),
-        file: file(bytes)?,
-        first: bytes.get()?,
-        count: bytes.get_u32()?,
+        file: Stored::get(bytes)?,
+        first: Stored::get(bytes)?,
+        count: Stored::get(bytes)?,
         ..PagesRead::default()
     };
     let kind = bytes.byte()?;
@@ -291,64 +229,6 @@ fn pages_read(at: At, bytes: &mut Bytes<'_>) -> Result<PagesRead, Malformed> {
     Ok(read)
 }
 
-fn task_exit(at: At, bytes: &mut Bytes<'_>) -> Result<TaskExit, Malformed> {
-    let mut exit = TaskExit {
-        at,
-        exit_code: bytes.get_u32()?,
-        cpu_time: bytes.get()?,
-        sum_exec_runtime: bytes.get()?,
-        minor_faults: bytes.get()?,
-        major_faults: bytes.get()?,
-        faults: None,
-    };
-    if flag(bytes)? {
-        exit.faults = Some(FaultCounts {
-            seen: bytes.get()?,
-            lost: bytes.get()?,
-            filtered: bytes.get()?,
-            failed: bytes.get()?,
-            before: bytes.get()?,
-        });
-    }
-    Ok(exit)
-}
-
-fn task_new(at: At, bytes: &mut Bytes<'_>) -> Result<TaskNew, Malformed> {
-    Ok(TaskNew {
-        at,
-        parent: (bytes.get_u32()?, bytes.get_u32()?),
-        existed: flag(bytes)?,
-        clone_flags: bytes.get()?,
-        name: text(bytes)?,
-    })
-}
-
-fn task_exec(at: At, bytes: &mut Bytes<'_>) -> Result<TaskExec, Malformed> {
-    Ok(TaskExec {
-        at,
-        existed: flag(bytes)?,
-        old_tid: bytes.get_u32()?,
-        name: text(bytes)?,
-        path: text(bytes)?,
-        command_line: text(bytes)?,
-    })
-}
-
-fn mapping(at: At, bytes: &mut Bytes<'_>) -> Result<Mapping, Malformed> {
-    let (start, len, offset) = (Avma(bytes.get()?), bytes.get()?, FileOffset(bytes.get()?));
-    Ok(Mapping {
-        at,
-        start,
-        len,
-        offset,
-        file: file(bytes)?,
-        protection: bytes.get_u32()?,
-        flags: bytes.get_u32()?,
-        path: text(bytes)?,
-        build_id: text(bytes)?,
-    })
-}
-
 /// Decodes the next symbol of a chunk of kernel symbols.
 pub fn kernel_symbol(bytes: &mut Bytes<'_>) -> Result<Event<'static>, Malformed> {
     let offset = bytes.get()?;
@@ -356,6 +236,6 @@ pub fn kernel_symbol(bytes: &mut Bytes<'_>) -> Result<Event<'static>, Malformed>
     Ok(Event::KernelSymbol {
         offset: KernelOffset(offset),
         start: KernelOffset(start),
-        name: text(bytes)?,
+        name: Stored::get(bytes)?,
     })
 }

@@ -3,16 +3,15 @@
 mod block;
 pub mod switch;
 
+use profiler_common::fault::Waits;
 use profiler_common::numbered;
 use profiler_common::stack::{FLAG_CHECK, FLAG_USER_REGS, FLAG_WALK_COMPLETE};
 
 use super::bytes::{Malformed, put, put_bytes, put_difference};
+use super::fields::{Record, Stored, bits, put_thread};
 use super::format::{MAX_FRAMES, MAX_STACK, MAX_TEXT};
 use super::stack_copy::Picture;
-use super::{
-    At, End, Event, Fault, FileId, MAX_ORDER, Mapping, OtherFaults, PagesRead, Sample, StackAhead, Stacks, TaskExec,
-    TaskExit, TaskNew,
-};
+use super::{At, Attempts, End, Event, Fault, MAX_ORDER, OtherFaults, PagesRead, Sample, StackAhead, Stacks};
 use crate::addr::KernelOffset;
 use crate::block_pages::BlockPages;
 
@@ -101,18 +100,18 @@ impl Encoder {
     /// Appends an event of an Events chunk; events with separate chunk kinds are ignored.
     pub fn event(&mut self, out: &mut Vec<u8>, event: &Event<'_>) -> Result<(), Malformed> {
         match event {
-            Event::TaskNew(task) => self.task_new(out, task),
-            Event::TaskExec(exec) => self.task_exec(out, exec),
-            Event::TaskExit(exit) => self.task_exit(out, exit),
+            Event::TaskNew(task) => self.record(out, Tag::TaskNew, task),
+            Event::TaskExec(exec) => self.record(out, Tag::TaskExec, exec),
+            Event::TaskExit(exit) => self.record(out, Tag::TaskExit, exit),
             Event::TaskAlive { at, cpu_time } => {
                 self.at(out, Tag::TaskAlive, at);
-                put(out, *cpu_time);
+                cpu_time.put(out);
             }
             Event::TaskRename { at, name } => {
                 self.at(out, Tag::TaskRename, at);
-                put_bytes(out, name, MAX_TEXT);
+                name.put(out);
             }
-            Event::Mapping(mapping) => self.mapping(out, mapping),
+            Event::Mapping(mapping) => self.record(out, Tag::Mapping, mapping),
             Event::UserStack(stack) => {
                 out.push(Tag::UserStack as u8);
                 out.extend(stack.key.to_le_bytes());
@@ -127,22 +126,21 @@ impl Encoder {
             Event::Sample(sample) => return self.sample(out, sample),
             Event::Fault(fault) => return self.fault(out, fault),
             Event::PagesRead(pages) => self.pages_read(out, pages),
-            Event::PagesPopulated(pages) => {
-                self.at(out, Tag::PagesPopulated, &pages.at);
-                put(out, pages.start.0);
-                put(out, pages.len);
-            }
+            Event::PagesPopulated(pages) => self.record(out, Tag::PagesPopulated, pages),
             Event::Wait(wait) => return self.wait(out, wait),
             Event::StackAhead(stack) => return self.stack_ahead(out, stack),
-            Event::CallPath(path) => self.call_path(out, path),
+            Event::CallPath(path) => self.record(out, Tag::CallPath, path),
             Event::FileName(name) => switch::file_name(out, name),
             Event::Bio(bio) => self.bio(out, bio),
             Event::Request(request) => self.request(out, request),
-            Event::DeviceName(name) => block::device_name(out, name),
+            Event::DeviceName(name) => {
+                out.push(Tag::DeviceName as u8);
+                name.put(out);
+            }
             Event::Loss { loss, count } => {
                 out.push(Tag::Loss as u8);
-                put(out, u64::from(*loss));
-                put(out, *count);
+                loss.put(out);
+                count.put(out);
             }
             Event::Watermark(time) => {
                 out.push(Tag::Watermark as u8);
@@ -168,76 +166,28 @@ impl Encoder {
     fn at(&mut self, out: &mut Vec<u8>, tag: Tag, at: &At) {
         out.push(tag as u8);
         self.time(out, at.time.0);
-        put(out, u64::from(at.pid));
-        put_difference(out, u64::from(at.pid), u64::from(at.tid));
+        put_thread(out, (at.pid, at.tid));
     }
 
-    fn task_new(&mut self, out: &mut Vec<u8>, task: &TaskNew) {
-        self.at(out, Tag::TaskNew, &task.at);
-        put(out, u64::from(task.parent.0));
-        put(out, u64::from(task.parent.1));
-        out.push(u8::from(task.existed));
-        put(out, task.clone_flags);
-        put_bytes(out, &task.name, MAX_TEXT);
-    }
-
-    fn task_exec(&mut self, out: &mut Vec<u8>, exec: &TaskExec) {
-        self.at(out, Tag::TaskExec, &exec.at);
-        out.push(u8::from(exec.existed));
-        put(out, u64::from(exec.old_tid));
-        put_bytes(out, &exec.name, MAX_TEXT);
-        put_bytes(out, &exec.path, MAX_TEXT);
-        put_bytes(out, &exec.command_line, MAX_TEXT);
-    }
-
-    fn task_exit(&mut self, out: &mut Vec<u8>, exit: &TaskExit) {
-        self.at(out, Tag::TaskExit, &exit.at);
-        put(out, u64::from(exit.exit_code));
-        for value in [
-            exit.cpu_time,
-            exit.sum_exec_runtime,
-            exit.minor_faults,
-            exit.major_faults,
-        ] {
-            put(out, value);
-        }
-        out.push(u8::from(exit.faults.is_some()));
-        if let Some(counts) = &exit.faults {
-            for value in [counts.seen, counts.lost, counts.filtered, counts.failed, counts.before] {
-                put(out, value);
-            }
-        }
-    }
-
-    fn mapping(&mut self, out: &mut Vec<u8>, mapping: &Mapping) {
-        self.at(out, Tag::Mapping, &mapping.at);
-        for value in [mapping.start.0, mapping.len, mapping.offset.0] {
-            put(out, value);
-        }
-        put_file(out, &mapping.file);
-        put(out, u64::from(mapping.protection));
-        put(out, u64::from(mapping.flags));
-        put_bytes(out, &mapping.path, MAX_TEXT);
-        put_bytes(out, &mapping.build_id, MAX_TEXT);
+    fn record(&mut self, out: &mut Vec<u8>, tag: Tag, record: &impl Record) {
+        self.at(out, tag, record.at());
+        record.put(out);
     }
 
     fn sample(&mut self, out: &mut Vec<u8>, sample: &Sample<'_>) -> Result<(), Malformed> {
         self.at(out, Tag::Sample, &sample.at);
-        put(out, u64::from(sample.cpu));
-        put(out, sample.cpu_time);
+        sample.cpu.put(out);
+        sample.cpu_time.put(out);
         self.stacks(out, sample.at.pid, &sample.stacks)
     }
 
     fn stacks(&mut self, out: &mut Vec<u8>, pid: u32, stacks: &Stacks<'_>) -> Result<(), Malformed> {
-        put(out, u64::from(stacks.flags));
+        stacks.flags.put(out);
         out.extend(stacks.user.to_le_bytes());
         // Most events occur in user mode and have none.
-        put(out, stacks.kernel);
+        stacks.kernel.put(out);
         if has_registers(stacks.flags) {
-            let regs = &stacks.regs;
-            for value in [regs.ip, regs.sp, regs.fp, regs.lr] {
-                put(out, value);
-            }
+            stacks.regs.put(out);
         }
         let copy = &stacks.copy[..stacks.copy.len().min(MAX_STACK)];
         self.picture.encode(out, pid, copy_start(stacks), copy)
@@ -245,71 +195,48 @@ impl Encoder {
 
     fn fault(&mut self, out: &mut Vec<u8>, fault: &Fault<'_>) -> Result<(), Malformed> {
         self.at(out, Tag::Fault, &fault.at);
-        put(out, u64::from(fault.cpu));
-        put(out, u64::from(fault.flags));
+        fault.cpu.put(out);
+        fault.flags.put(out);
         put_difference(out, self.address, fault.address.0);
         self.address = fault.address.0;
         put_difference(out, fault.at.time.0, fault.start.unwrap_or(fault.at.time).0);
         let file = fault.vma.and_then(|vma| vma.file);
-        let waits = &fault.waits;
-        let waited = [waits.lock, waits.disk, waits.blocked, waits.preempted, waits.reclaim];
-        let attempts = &fault.attempts;
-        let attempts = [attempts.error_code, attempts.asked, attempts.returned, attempts.retries];
-        let others = [fault.read, fault.signal];
-        let parts = [
+        let waits = Some(fault.waits).filter(|waits| *waits != Waits::default());
+        let attempts = Some(fault.attempts).filter(|attempts| *attempts != Attempts::default());
+        let read_and_signal = Some((fault.read, fault.signal)).filter(|numbers| *numbers != (0, 0));
+        let others = Some(fault.others).filter(|others| *others != OtherFaults::default());
+        out.push(bits([
             fault.start.is_some(),
             fault.vma.is_some(),
             file.is_some(),
-            waited != [0; 5],
-            attempts != [0; 4],
-            others != [0; 2],
+            waits.is_some(),
+            attempts.is_some(),
+            read_and_signal.is_some(),
             fault.mapped.is_some(),
-            fault.others != OtherFaults::default(),
-        ];
-        let present = parts.iter().enumerate().map(|(bit, is)| u8::from(*is) << bit).sum();
-        out.push(present);
-        if let Some(vma) = fault.vma {
-            put(out, vma.flags);
-        }
-        if let Some(file) = file {
-            put_file(out, &file.file);
-            put(out, file.offset.0);
-            put(out, u64::from(file.magic));
-            put(out, u64::from(file.mmap_miss));
-        }
-        if parts[3] {
-            for time in waited {
-                put(out, time);
-            }
-        }
-        if parts[4] {
-            for bits in attempts {
-                put(out, u64::from(bits));
-            }
-        }
-        if parts[5] {
+            others.is_some(),
+        ]));
+        put_present(out, fault.vma.map(|vma| vma.flags));
+        put_present(out, file);
+        put_present(out, waits);
+        put_present(out, attempts);
+        if let Some(numbers) = read_and_signal {
             // Up to version 6, a range of pages.
             out.extend([0, 0]);
-            for number in others {
-                put(out, u64::from(number));
-            }
+            numbers.put(out);
         }
         if let Some(mapped) = fault.mapped {
             put_block(out, mapped);
         }
-        if parts[7] {
-            put(out, u64::from(fault.others.count));
-            put(out, fault.others.time);
-        }
+        put_present(out, others);
         self.stacks(out, fault.at.pid, &fault.stacks)
     }
 
     fn pages_read(&mut self, out: &mut Vec<u8>, pages: &PagesRead) {
         self.at(out, Tag::PagesRead, &pages.at);
         put_difference(out, pages.at.time.0, pages.since.0);
-        put_file(out, &pages.file);
-        put(out, pages.first);
-        put(out, u64::from(pages.count));
+        pages.file.put(out);
+        pages.first.put(out);
+        pages.count.put(out);
         let order = pages.order.map_or(0, |order| order.min(MAX_ORDER) + 1);
         out.push(u8::from(pages.in_fault) | order << 1);
     }
@@ -317,14 +244,8 @@ impl Encoder {
     fn end(&mut self, out: &mut Vec<u8>, end: &End) {
         out.push(Tag::End as u8);
         self.time(out, end.time.0);
-        put_bytes(out, end.reason.as_bytes(), MAX_TEXT);
-        match end.status {
-            None => out.push(0),
-            Some(status) => {
-                out.push(1);
-                put(out, u64::from(status.cast_unsigned()));
-            }
-        }
+        end.reason.put(out);
+        end.status.put(out);
     }
 }
 
@@ -360,10 +281,10 @@ fn put_block(out: &mut Vec<u8>, pages: BlockPages) {
     }
 }
 
-fn put_file(out: &mut Vec<u8>, file: &FileId) {
-    put(out, file.inode);
-    for value in [file.major, file.minor, file.generation] {
-        put(out, u64::from(value));
+/// Appends a value whose presence the decoder knows.
+fn put_present(out: &mut Vec<u8>, value: Option<impl Stored>) {
+    if let Some(value) = value {
+        value.put(out);
     }
 }
 

@@ -1,20 +1,19 @@
 //! Decodes block requests.
 
-use super::{file, text};
 use crate::addr::Timestamp;
 use crate::event::bytes::{Bytes, Malformed};
-use crate::event::format::MAX_FRAMES;
-use crate::event::{At, Bio, Device, DeviceName, Request};
+use crate::event::fields::Stored;
+use crate::event::{At, Bio, Request};
 
 pub(super) fn bio(at: At, bytes: &mut Bytes<'_>) -> Result<Bio, Malformed> {
     let mut bio = Bio {
         at,
-        comm: text(bytes)?,
-        device: device(bytes)?,
-        sector: bytes.get()?,
-        bytes: bytes.get_u32()?,
-        operation: bytes.get_u32()?,
-        flags: bytes.get_u32()?,
+        comm: Stored::get(bytes)?,
+        device: Stored::get(bytes)?,
+        sector: Stored::get(bytes)?,
+        bytes: Stored::get(bytes)?,
+        operation: Stored::get(bytes)?,
+        flags: Stored::get(bytes)?,
         ..Bio::default()
     };
     let present = bytes.byte()?;
@@ -22,14 +21,14 @@ pub(super) fn bio(at: At, bytes: &mut Bytes<'_>) -> Result<Bio, Malformed> {
         return Err(Malformed);
     }
     if present & 1 != 0 {
-        bio.file = Some(file(bytes)?);
+        bio.file = Some(Stored::get(bytes)?);
     }
     if present & 4 != 0 {
-        bio.name = bytes.get()?;
+        bio.name = Stored::get(bytes)?;
     }
-    bio.page = bytes.get()?;
+    bio.page = Stored::get(bytes)?;
     if present & 2 != 0 {
-        bio.call = Some(bytes.get_u32()?);
+        bio.call = Some(Stored::get(bytes)?);
     }
     Ok(bio)
 }
@@ -37,11 +36,11 @@ pub(super) fn bio(at: At, bytes: &mut Bytes<'_>) -> Result<Bio, Malformed> {
 pub(super) fn request(at: At, bytes: &mut Bytes<'_>) -> Result<Request, Malformed> {
     let mut request = Request {
         at,
-        device: device(bytes)?,
-        sector: bytes.get()?,
-        bytes: bytes.get_u32()?,
-        operation: bytes.get_u32()?,
-        requeues: bytes.get_u32()?,
+        device: Stored::get(bytes)?,
+        sector: Stored::get(bytes)?,
+        bytes: Stored::get(bytes)?,
+        operation: Stored::get(bytes)?,
+        requeues: Stored::get(bytes)?,
         ..Request::default()
     };
     let present = bytes.byte()?;
@@ -53,28 +52,7 @@ pub(super) fn request(at: At, bytes: &mut Bytes<'_>) -> Result<Request, Malforme
         _ => bytes.get_difference(at.time.0).map(|time| Some(Timestamp(time))),
     };
     (request.queued, request.inserted, request.issued) = (time(0)?, time(1)?, time(2)?);
-    request.error = bytes.get_u32()?.cast_signed();
-    (request.merges, request.depth, request.flags) = (bytes.get_u32()?, bytes.get_u32()?, bytes.get_u32()?);
+    request.error = Stored::get(bytes)?;
+    (request.merges, (request.depth, request.flags)) = Stored::get(bytes)?;
     Ok(request)
-}
-
-pub(super) fn device_name(bytes: &mut Bytes<'_>) -> Result<DeviceName, Malformed> {
-    Ok(DeviceName {
-        device: device(bytes)?,
-        name: String::from_utf8_lossy(&text(bytes)?).into_owned(),
-        before: numbers(bytes)?,
-        after: numbers(bytes)?,
-    })
-}
-
-fn numbers(bytes: &mut Bytes<'_>) -> Result<Vec<u64>, Malformed> {
-    let count = bytes.get_len(MAX_FRAMES)?;
-    (0..count).map(|_| bytes.get()).collect()
-}
-
-fn device(bytes: &mut Bytes<'_>) -> Result<Device, Malformed> {
-    Ok(Device {
-        major: bytes.get_u32()?,
-        minor: bytes.get_u32()?,
-    })
 }

@@ -1,14 +1,15 @@
 //! Decodes waits and the records that they refer to.
 
-use super::{Decoder, cpu, file, text};
+use super::Decoder;
 use crate::addr::{KernelOffset, Timestamp};
 use crate::event::bytes::{Bytes, Malformed};
 use crate::event::encode::switch::DEFAULT_PRIORITY;
-use crate::event::{At, Call, CallPath, FileName, KernelLock, LockId, OpenFile, StackAhead, Wait, Waker};
+use crate::event::fields::{Stored, get_thread};
+use crate::event::{At, Call, FileName, KernelLock, LockId, OpenFile, Wait, Waker};
 
 impl Decoder {
     pub(super) fn wait(&mut self, at: At, bytes: &mut Bytes<'_>) -> Result<Wait, Malformed> {
-        let cpu = cpu(bytes)?;
+        let cpu = Stored::get(bytes)?;
         let end = Timestamp(bytes.get_difference(at.time.0)?);
         let out = Timestamp(bytes.get_difference(at.time.0)?);
         let off = bytes.get_difference(end.0.saturating_sub(out.0))?;
@@ -18,11 +19,11 @@ impl Decoder {
             out,
             end,
             off,
-            queued: bytes.get()?,
+            queued: Stored::get(bytes)?,
             longest: bytes.get_difference(off)?,
-            count: bytes.get_u32()?,
-            state: bytes.get_u32()?,
-            flags: bytes.get_u32()?,
+            count: Stored::get(bytes)?,
+            state: Stored::get(bytes)?,
+            flags: Stored::get(bytes)?,
             ..Wait::default()
         };
         let present = bytes.byte()?;
@@ -32,20 +33,20 @@ impl Decoder {
         }
         if is(0) {
             wait.call = Some(Call {
-                number: bytes.get_u32()?,
-                arguments: [bytes.get()?, bytes.get()?, bytes.get()?],
+                number: Stored::get(bytes)?,
+                arguments: Stored::get(bytes)?,
                 file: if is(1) { Some(open_file(bytes, is(3))?) } else { None },
             });
         }
         if is(2) {
             let time = Timestamp(bytes.get_difference(at.time.0)?);
-            let pid = bytes.get_u32()?;
+            let (pid, tid) = get_thread(bytes)?;
             wait.waker = Some(Waker {
                 time,
                 pid,
-                tid: u32::try_from(bytes.get_difference(u64::from(pid))?).map_err(|_| Malformed)?,
-                user: bytes.get()?,
-                kernel: bytes.get()?,
+                tid,
+                user: Stored::get(bytes)?,
+                kernel: Stored::get(bytes)?,
             });
         }
         if is(4) {
@@ -58,22 +59,13 @@ impl Decoder {
         wait.stacks = self.stacks(at.pid, bytes)?;
         Ok(wait)
     }
-
-    pub(super) fn stack_ahead(&mut self, at: At, bytes: &mut Bytes<'_>) -> Result<StackAhead<'static>, Malformed> {
-        let stacks = self.stacks(at.pid, bytes)?;
-        Ok(StackAhead { at, stacks })
-    }
-}
-
-pub(super) fn call_path(at: At, bytes: &mut Bytes<'_>) -> Result<CallPath, Malformed> {
-    Ok(CallPath { at, path: text(bytes)? })
 }
 
 pub(super) fn file_name(bytes: &mut Bytes<'_>, is_numbered: bool) -> Result<FileName, Malformed> {
     Ok(FileName {
         number: if is_numbered { bytes.get()? } else { 0 },
-        file: file(bytes)?,
-        path: text(bytes)?,
+        file: Stored::get(bytes)?,
+        path: Stored::get(bytes)?,
     })
 }
 
@@ -87,11 +79,7 @@ fn lock(bytes: &mut Bytes<'_>) -> Result<KernelLock, Malformed> {
     let flags = bytes.get_u32()?;
     let holder = match present >> 1 {
         0 => None,
-        1 => {
-            let pid = bytes.get_u32()?;
-            let tid = bytes.get_difference(u64::from(pid))?;
-            Some((pid, u32::try_from(tid).map_err(|_| Malformed)?))
-        }
+        1 => Some(get_thread(bytes)?),
         _ => return Err(Malformed),
     };
     Ok(KernelLock { id, flags, holder })
@@ -99,9 +87,9 @@ fn lock(bytes: &mut Bytes<'_>) -> Result<KernelLock, Malformed> {
 
 fn open_file(bytes: &mut Bytes<'_>, has_name: bool) -> Result<OpenFile, Malformed> {
     Ok(OpenFile {
-        file: file(bytes)?,
-        mode: bytes.get_u32()?,
-        magic: bytes.get_u32()?,
+        file: Stored::get(bytes)?,
+        mode: Stored::get(bytes)?,
+        magic: Stored::get(bytes)?,
         name: if has_name { bytes.get()? } else { 0 },
     })
 }

@@ -1,9 +1,9 @@
 //! Encodes waits and the records that they refer to.
 
-use super::{Encoder, Tag, put_file};
-use crate::event::bytes::{Malformed, put, put_bytes, put_difference};
-use crate::event::format::MAX_TEXT;
-use crate::event::{CallPath, FileName, KernelLock, LockId, OpenFile, StackAhead, Wait};
+use super::{Encoder, Tag, put_present};
+use crate::event::bytes::{Malformed, put_difference};
+use crate::event::fields::{Stored as _, bits, put_thread};
+use crate::event::{FileName, KernelLock, LockId, StackAhead, Wait};
 
 /// `DEFAULT_PRIO` of include/linux/sched/prio.h: that of nice 0.
 pub const DEFAULT_PRIORITY: u64 = 120;
@@ -12,45 +12,34 @@ impl Encoder {
     pub(super) fn wait(&mut self, out: &mut Vec<u8>, wait: &Wait) -> Result<(), Malformed> {
         self.at(out, Tag::Wait, &wait.at);
         let time = wait.at.time.0;
-        put(out, u64::from(wait.cpu));
+        wait.cpu.put(out);
         put_difference(out, time, wait.end.0);
         put_difference(out, time, wait.out.0);
         // For a single wait, this is its total time.
         put_difference(out, wait.end.0.saturating_sub(wait.out.0), wait.off);
-        put(out, wait.queued);
+        wait.queued.put(out);
         put_difference(out, wait.off, wait.longest);
-        for value in [wait.count, wait.state, wait.flags] {
-            put(out, u64::from(value));
-        }
+        wait.count.put(out);
+        wait.state.put(out);
+        wait.flags.put(out);
         let file = wait.call.and_then(|call| call.file);
-        let name = file.map_or(0, |file| file.name);
-        let present = [
+        let name = file.map(|file| file.name).filter(|name| *name != 0);
+        out.push(bits([
             wait.call.is_some(),
             file.is_some(),
             wait.waker.is_some(),
-            name != 0,
+            name.is_some(),
             wait.lock.is_some(),
             wait.priority.is_some(),
-        ];
-        out.push(present.iter().enumerate().map(|(bit, is)| u8::from(*is) << bit).sum());
-        if let Some(call) = &wait.call {
-            put(out, u64::from(call.number));
-            for argument in call.arguments {
-                put(out, argument);
-            }
-        }
-        if let Some(file) = &file {
-            put_open_file(out, file);
-            if name != 0 {
-                put(out, name);
-            }
-        }
+        ]));
+        put_present(out, wait.call.map(|call| (call.number, call.arguments)));
+        put_present(out, file.map(|file| (file.file, (file.mode, file.magic))));
+        put_present(out, name);
         if let Some(waker) = &wait.waker {
             put_difference(out, time, waker.time.0);
-            put(out, u64::from(waker.pid));
-            put_difference(out, u64::from(waker.pid), u64::from(waker.tid));
-            put(out, waker.user);
-            put(out, waker.kernel);
+            put_thread(out, (waker.pid, waker.tid));
+            waker.user.put(out);
+            waker.kernel.put(out);
         }
         if let Some(lock) = &wait.lock {
             put_lock(out, lock);
@@ -65,11 +54,6 @@ impl Encoder {
         self.at(out, Tag::StackAhead, &stack.at);
         self.stacks(out, stack.at.pid, &stack.stacks)
     }
-
-    pub(super) fn call_path(&mut self, out: &mut Vec<u8>, path: &CallPath) {
-        self.at(out, Tag::CallPath, &path.at);
-        put_bytes(out, &path.path, MAX_TEXT);
-    }
 }
 
 /// Appends a file's name.
@@ -78,28 +62,21 @@ pub(super) fn file_name(out: &mut Vec<u8>, name: &FileName) {
         out.push(Tag::FileName as u8);
     } else {
         out.push(Tag::NumberedFileName as u8);
-        put(out, name.number);
+        name.number.put(out);
     }
-    put_file(out, &name.file);
-    put_bytes(out, &name.path, MAX_TEXT);
+    name.file.put(out);
+    name.path.put(out);
 }
 
 fn put_lock(out: &mut Vec<u8>, lock: &KernelLock) {
     let (is_static, number) = match lock.id {
-        LockId::Static(offset) => (1, offset.0),
-        LockId::Number(number) => (0, number),
+        LockId::Static(offset) => (true, offset.0),
+        LockId::Number(number) => (false, number),
     };
-    out.push(is_static | u8::from(lock.holder.is_some()) << 1);
-    put(out, number);
-    put(out, u64::from(lock.flags));
-    if let Some((pid, tid)) = lock.holder {
-        put(out, u64::from(pid));
-        put_difference(out, u64::from(pid), u64::from(tid));
+    out.push(bits([is_static, lock.holder.is_some()]));
+    number.put(out);
+    lock.flags.put(out);
+    if let Some(holder) = lock.holder {
+        put_thread(out, holder);
     }
-}
-
-fn put_open_file(out: &mut Vec<u8>, file: &OpenFile) {
-    put_file(out, &file.file);
-    put(out, u64::from(file.mode));
-    put(out, u64::from(file.magic));
 }
