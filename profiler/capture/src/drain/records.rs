@@ -13,6 +13,7 @@ use profiler_common::fault::{
 use profiler_common::sample::SampleHead;
 use profiler_common::selection::ENTERED;
 use profiler_common::stack::StackHead;
+use profiler_common::switch::{StackAheadHead, Wait};
 use profiler_common::{RecordHeader, fault, task};
 
 use self::fields::{at, file, name, read, stacks};
@@ -31,12 +32,10 @@ use base::event::{
 pub fn space_of(record: &[u8]) -> Option<u64> {
     use profiler_common::RecordKind as Kind;
     let kind = read::<RecordHeader>(record)?.kind;
-    if kind == Kind::TaskNew as u16 {
-        read::<task::TaskNew>(record).map(|record| record.space)
-    } else if kind == Kind::TaskExec as u16 {
-        read::<task::TaskExec>(record).map(|record| record.space)
-    } else {
-        None
+    match kind {
+        _ if kind == Kind::TaskNew as u16 => read::<task::TaskNew>(record).map(|record| record.space),
+        _ if kind == Kind::TaskExec as u16 => read::<task::TaskExec>(record).map(|record| record.space),
+        _ => None,
     }
 }
 
@@ -44,18 +43,14 @@ pub fn space_of(record: &[u8]) -> Option<u64> {
 pub fn unmapped(record: &[u8]) -> Option<u64> {
     use profiler_common::RecordKind as Kind;
     let kind = read::<RecordHeader>(record)?.kind;
-    let address = if kind == Kind::Sample as u16 {
-        read::<SampleHead>(record)?.stacks.unmapped
-    } else if kind == Kind::Fault as u16 {
-        read::<FaultHead>(record)?.stacks.unmapped
-    } else if kind == Kind::StackAhead as u16 {
-        read::<profiler_common::switch::StackAheadHead>(record)?.stacks.unmapped
-    } else if kind == Kind::Wait as u16 {
-        read::<profiler_common::switch::Wait>(record)?.stacks.unmapped
-    } else {
-        0
+    let stacks = match kind {
+        _ if kind == Kind::Sample as u16 => read::<SampleHead>(record)?.stacks,
+        _ if kind == Kind::Fault as u16 => read::<FaultHead>(record)?.stacks,
+        _ if kind == Kind::StackAhead as u16 => read::<StackAheadHead>(record)?.stacks,
+        _ if kind == Kind::Wait as u16 => read::<Wait>(record)?.stacks,
+        _ => return None,
     };
-    (address != 0).then_some(address)
+    (stacks.unmapped != 0).then_some(stacks.unmapped)
 }
 
 /// Converts a record of the ring of task events. `None`: not a valid record.
@@ -112,33 +107,24 @@ pub fn bulk_event<'a>(
 ) -> Option<Event<'a>> {
     use profiler_common::RecordKind as Kind;
     let kind = read::<RecordHeader>(record)?.kind;
-    if kind == Kind::Sample as u16 {
-        return sample(record).map(Event::Sample);
+    let is = |of: Kind| kind == of as u16;
+    match kind {
+        _ if is(Kind::Sample) => sample(record).map(Event::Sample),
+        _ if is(Kind::Fault) => fault(record).map(Event::Fault),
+        _ if is(Kind::PagesRead) => pages_read(record).map(Event::PagesRead),
+        _ if is(Kind::PagesPopulated) => pages_populated(record).map(Event::PagesPopulated),
+        _ if is(Kind::Wait) => switch::wait(record, kernel).map(Event::Wait),
+        _ if is(Kind::StackAhead) => switch::stack_ahead(record).map(Event::StackAhead),
+        _ if is(Kind::CallPath) => switch::call_path(record).map(Event::CallPath),
+        _ if is(Kind::Bio) => block::bio(record).map(Event::Bio),
+        _ if is(Kind::Request) => block::request(record).map(Event::Request),
+        _ => stack(record, kernel, frames),
     }
-    if kind == Kind::Fault as u16 {
-        return fault(record).map(Event::Fault);
-    }
-    if kind == Kind::PagesRead as u16 {
-        return pages_read(record).map(Event::PagesRead);
-    }
-    if kind == Kind::PagesPopulated as u16 {
-        return pages_populated(record).map(Event::PagesPopulated);
-    }
-    if kind == Kind::Wait as u16 {
-        return switch::wait(record, kernel).map(Event::Wait);
-    }
-    if kind == Kind::StackAhead as u16 {
-        return switch::stack_ahead(record).map(Event::StackAhead);
-    }
-    if kind == Kind::CallPath as u16 {
-        return switch::call_path(record).map(Event::CallPath);
-    }
-    if kind == Kind::Bio as u16 {
-        return block::bio(record).map(Event::Bio);
-    }
-    if kind == Kind::Request as u16 {
-        return block::request(record).map(Event::Request);
-    }
+}
+
+/// Converts a user or kernel stack.
+fn stack<'a>(record: &[u8], kernel: Option<&mut KernelAddresses>, frames: &'a mut Frames) -> Option<Event<'a>> {
+    use profiler_common::RecordKind as Kind;
     let head = read::<StackHead>(record)?;
     let words = record
         .get(size_of::<StackHead>()..)?
@@ -146,7 +132,7 @@ pub fn bulk_event<'a>(
         .0
         .get(..head.count as usize)?;
     let words = words.iter().map(|word| u64::from_ne_bytes(*word));
-    if kind == Kind::UserStack as u16 {
+    if head.header.kind == Kind::UserStack as u16 {
         frames.user.clear();
         frames.user.extend(words);
         Some(Event::UserStack(UserStack {
@@ -154,7 +140,7 @@ pub fn bulk_event<'a>(
             end: u8::try_from(head.end).ok()?,
             frames: Cow::Borrowed(&frames.user),
         }))
-    } else if kind == Kind::KernelStack as u16 {
+    } else if head.header.kind == Kind::KernelStack as u16 {
         let kernel = kernel?;
         frames.kernel.clear();
         let offsets = words.enumerate();

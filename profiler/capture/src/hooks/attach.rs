@@ -11,7 +11,7 @@ use super::ahead::{self, Wanted};
 use super::coverage::{Coverage, Follower};
 use super::disks::{self, BlockMode};
 use super::faults::{self, Faults, Watched};
-use super::hook::{attach_tracepoint, hook, io_remedy, program_of, with_remedy};
+use super::hook::{attach_tracepoint, hook, io_remedy, program_of, row, with_remedy};
 use super::perf::{self, Clock, Ring};
 use super::selection::Tables;
 use super::sleepers;
@@ -102,14 +102,9 @@ pub fn attach((mut ebpf, btf): (Ebpf, Btf), cpus: &[u32], nouns: Nouns, selectio
         .iter()
         .any(|status| status.noun == "switch" && status.hook == "tp_btf/sched_switch" && status.refused.is_none());
     let (mappings, result) = watch_mappings(cpus);
-    status.push(HookStatus {
-        noun: "task".to_owned(),
-        hook: "perf mmap2".to_owned(),
-        refused: result.as_ref().err().map(ToString::to_string),
-        remedy: result.err().map(|_| {
-            "no action needed: code mappings are looked up when a sample falls outside the known ones".to_owned()
-        }),
-    });
+    let refused = result.err().map(|error| error.to_string());
+    let remedy = "no action needed: code mappings are looked up when a sample falls outside the known ones";
+    status.push(row("task", "perf mmap2", refused, remedy));
     Ok(Hooks {
         ebpf,
         status,
@@ -160,16 +155,13 @@ pub fn sample(hooks: &mut Hooks, cpus: &[u32], hz: u32) {
     }
     for clock in [Clock::Cycles, Clock::CpuClock] {
         let opened = open_sampling(&hooks.ebpf, clock, cpus, hz, &hooks.coverage);
-        let remedy = |error| match clock {
+        let remedy = opened.as_ref().err().map_or("", |error| match clock {
             Clock::Cycles => "no action needed: falling back to cpu-clock",
             Clock::CpuClock => io_remedy(error),
-        };
-        hooks.status.push(HookStatus {
-            noun: "sample".to_owned(),
-            hook: format!("perf_event {}", clock.name()),
-            refused: opened.as_ref().err().map(no_counter),
-            remedy: opened.as_ref().err().map(|error| remedy(error).to_owned()),
         });
+        let refused = opened.as_ref().err().map(no_counter);
+        let name = format!("perf_event {}", clock.name());
+        hooks.status.push(row("sample", &name, refused, remedy));
         if let Ok(rings) = opened {
             (hooks.sampling, hooks.clock) = (rings, clock);
             return;

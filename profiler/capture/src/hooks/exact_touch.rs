@@ -114,12 +114,8 @@ impl ExactTouch {
 
     /// The status for the log and the profile.
     pub fn status(&self) -> HookStatus {
-        HookStatus {
-            noun: "fault".to_owned(),
-            hook: format!("{EXACT_TOUCH} ({SETTING} {}, was {})", page_size(), self.before),
-            refused: None,
-            remedy: None,
-        }
+        let name = format!("{EXACT_TOUCH} ({SETTING} {}, was {})", page_size(), self.before);
+        row("fault", &name, None, "")
     }
 
     /// Restores the setting if no other recorder needs the change; a second call does nothing.
