@@ -13,12 +13,12 @@ pub(crate) mod wait;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeStruct};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use self::cause::RawCause;
 use self::request::RawRequest;
-use crate::shared::columns::Seq;
+use crate::shared::columns::{Seq, object};
 use crate::shared::{Shared, place};
 use base::addr::{Timestamp, ns};
 use fact::Tables;
@@ -60,21 +60,22 @@ impl Serialize for Exact<'_> {
         let Collected { requests, causes, .. } = self.collected;
         let request = |request| RawRequest::new(request, self.shared, self.zero);
         let cause = |cause| RawCause::new(cause, self.zero);
-        let mut section = serializer.serialize_struct("ngmi", 13)?;
-        section.serialize_field("version", &VERSION)?;
-        section.serialize_field("zero", &self.zero.0.to_string())?;
-        section.serialize_field("recording", &Portable(recording))?;
-        section.serialize_field("processes", &Seq(processes.iter().map(Portable)))?;
-        section.serialize_field("threads", &Seq(threads.iter().map(Portable)))?;
-        section.serialize_field("modules", &Seq(modules.iter().map(Portable)))?;
-        section.serialize_field("files", &Seq(files.iter().map(Portable)))?;
-        section.serialize_field("devices", &Seq(devices.iter().map(Portable)))?;
-        section.serialize_field("requests", &Seq(requests.iter().map(request)))?;
-        section.serialize_field("causes", &Seq(causes.iter().map(cause)))?;
-        section.serialize_field("labels", &self.labels)?;
-        section.serialize_field("frames", &Seq(frames.iter().map(place::encode)))?;
-        section.serialize_field("symbols", &Seq(self.shared.symbol_ranges()))?;
-        section.end()
+        let section = object! {
+            "version": VERSION,
+            "zero": self.zero.0.to_string(),
+            "recording": Portable(recording),
+            "processes": Seq(processes.iter().map(Portable)),
+            "threads": Seq(threads.iter().map(Portable)),
+            "modules": Seq(modules.iter().map(Portable)),
+            "files": Seq(files.iter().map(Portable)),
+            "devices": Seq(devices.iter().map(Portable)),
+            "requests": Seq(requests.iter().map(request)),
+            "causes": Seq(causes.iter().map(cause)),
+            "labels": self.labels,
+            "frames": Seq(frames.iter().map(place::encode)),
+            "symbols": Seq(self.shared.symbol_ranges()),
+        };
+        section.serialize(serializer)
     }
 }
 

@@ -31,15 +31,15 @@ pub use self::difference::{Difference, Weights};
 use self::markers::{MarkerNames, Markers};
 use self::path::PathRows;
 pub use self::path::{PathLink, PathPiece, PathTrack};
-use self::sample::{SampleRows, Samples};
+use self::sample::SampleRows;
 use self::skeleton::{Skeleton, ThreadRow};
-use self::timeline::{Timeline, Waiting};
+use self::timeline::Waiting;
 use crate::error::WriteError;
 use crate::exact::wait::RawWait;
 use crate::exact::{Exact, kernel};
 use crate::gecko::tables as gecko;
 use crate::shared::Shared;
-use crate::shared::columns::Seq;
+use crate::shared::columns::{Seq, object};
 use crate::shared::labels::Labels;
 use base::addr::Timestamp;
 use fact::reduce::budget::{Collected, KeptSample, ThreadFacts};
@@ -191,22 +191,22 @@ impl Serialize for Whole<'_> {
         let threads = threads.chain(cgroups.map(|(index, row)| Track::Cgroup(self, *index, row)));
         let path = self.path.iter().copied().zip(&skeleton.path);
         let threads = threads.chain(path.map(|(rows, row)| Track::Path(self, rows, row)));
-        let mut profile = serializer.serialize_map(None)?;
-        profile.serialize_entry("meta", &skeleton.meta)?;
-        profile.serialize_entry("libs", &Seq(libraries))?;
-        profile.serialize_entry("pages", &gecko::pages(tables))?;
-        profile.serialize_entry("counters", &skeleton.counters)?;
-        profile.serialize_entry("shared", shared)?;
-        profile.serialize_entry("threads", &Seq(threads))?;
-        let exact = Exact {
-            tables,
-            shared,
-            collected,
-            labels: self.labels.first,
-            zero,
+        let profile = object! {
+            "meta": &skeleton.meta,
+            "libs": Seq(libraries),
+            "pages": gecko::pages(tables),
+            "counters": &skeleton.counters,
+            "shared": shared,
+            "threads": Seq(threads),
+            "ngmi": Exact {
+                tables,
+                shared,
+                collected,
+                labels: self.labels.first,
+                zero,
+            },
         };
-        profile.serialize_entry("ngmi", &exact)?;
-        profile.end()
+        profile.serialize(serializer)
     }
 }
 
@@ -276,9 +276,9 @@ impl Serialize for Thread<'_> {
         let mut rows = SampleRows::new(&tables.threads[self.id.index()], samples, (zero, end));
         if let Some(waiting) = waiting {
             let rows = waiting.rows(&mut rows, (self.id, facts), shared);
-            thread.serialize_entry("samples", &Timeline { rows, zero })?;
+            thread.serialize_entry("samples", &timeline::table(&rows, zero))?;
         } else {
-            thread.serialize_entry("samples", &Samples { rows, shared, zero })?;
+            thread.serialize_entry("samples", &sample::table(&rows, shared, zero))?;
         }
         let markers = Markers::new((self.id, facts), names, shared, zero);
         thread.serialize_entry("markers", &markers)?;

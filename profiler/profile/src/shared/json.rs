@@ -1,9 +1,10 @@
 //! Serializes the shared tables as JSON, column by column.
 
-use serde::{Serialize, Serializer, ser::SerializeStruct};
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
-use super::columns::{Column, Repeat};
-use super::{FrameRow, Func, NONE, NativeSymbol, Shared};
+use super::columns::{Repeat, column, object};
+use super::{FrameRow, Func, NONE, Shared};
 
 /// Largest integer that JavaScript represents exactly, with all smaller ones.
 const JS_MAX: u64 = (1 << 53) - 1;
@@ -12,141 +13,95 @@ const RESOURCE_LIBRARY: u32 = 1;
 
 impl Serialize for Shared<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut tables = serializer.serialize_struct("shared", 8)?;
-        tables.serialize_field("stackTable", &StackTable(self))?;
-        tables.serialize_field("frameTable", &FrameTable(&self.frames))?;
-        tables.serialize_field("funcTable", &FuncTable(&self.funcs))?;
-        tables.serialize_field("resourceTable", &ResourceTable(&self.resource_names))?;
-        tables.serialize_field("nativeSymbols", &NativeSymbols(self))?;
-        tables.serialize_field("sources", &Sources(self))?;
         let none: [(); 0] = [];
-        let locations = serde_json::json!({"length": 0, "source": none, "line": none, "column": none});
-        tables.serialize_field("sourceLocationTable", &locations)?;
-        tables.serialize_field("stringArray", &*self.strings)?;
-        tables.end()
+        let tables = object! {
+            "stackTable": stack_table(self),
+            "frameTable": frame_table(&self.frames),
+            "funcTable": func_table(&self.funcs),
+            "resourceTable": resource_table(&self.resource_names),
+            "nativeSymbols": native_symbols(self),
+            "sources": sources(self),
+            "sourceLocationTable": json!({"length": 0, "source": none, "line": none, "column": none}),
+            "stringArray": &*self.strings,
+        };
+        tables.serialize(serializer)
     }
 }
 
-struct StackTable<'a>(&'a Shared<'a>);
-
-impl Serialize for StackTable<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut table = serializer.serialize_struct("stackTable", 3)?;
-        table.serialize_field("length", &self.0.stack_frames.len())?;
-        table.serialize_field("frame", &self.0.stack_frames)?;
-        table.serialize_field("prefixOffset", &self.0.stack_prefix_offsets)?;
-        table.end()
+fn stack_table(shared: &Shared<'_>) -> impl Serialize {
+    object! {
+        "length": shared.stack_frames.len(),
+        "frame": &shared.stack_frames,
+        "prefixOffset": &shared.stack_prefix_offsets,
     }
 }
 
-struct FrameTable<'a>(&'a [FrameRow]);
-
-impl Serialize for FrameTable<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let rows = self.0;
-        let mut table = serializer.serialize_struct("frameTable", 12)?;
-        table.serialize_field("length", &rows.len())?;
-        table.serialize_field("address", &Column(rows, |row: &FrameRow| row.address))?;
-        table.serialize_field("lib", &Column(rows, |row: &FrameRow| row.lib))?;
-        table.serialize_field("inlineDepth", &Column(rows, |row: &FrameRow| row.inline_depth))?;
-        table.serialize_field("category", &Column(rows, |row: &FrameRow| row.category))?;
-        table.serialize_field("subcategory", &Repeat(0, rows.len()))?;
-        table.serialize_field("func", &Column(rows, |row: &FrameRow| row.func))?;
-        table.serialize_field("nativeSymbol", &Column(rows, |row: &FrameRow| row.native_symbol))?;
-        table.serialize_field("innerWindowID", &Repeat(0, rows.len()))?;
-        table.serialize_field("line", &Column(rows, |row: &FrameRow| row.line))?;
-        table.serialize_field("column", &Repeat((), rows.len()))?;
-        table.serialize_field("originalLocation", &Repeat((), rows.len()))?;
-        table.end()
+fn frame_table(rows: &[FrameRow]) -> impl Serialize {
+    object! {
+        "length": rows.len(),
+        "address": column(rows, |row| row.address),
+        "lib": column(rows, |row| row.lib),
+        "inlineDepth": column(rows, |row| row.inline_depth),
+        "category": column(rows, |row| row.category),
+        "subcategory": Repeat(0, rows.len()),
+        "func": column(rows, |row| row.func),
+        "nativeSymbol": column(rows, |row| row.native_symbol),
+        "innerWindowID": Repeat(0, rows.len()),
+        "line": column(rows, |row| row.line),
+        "column": Repeat((), rows.len()),
+        "originalLocation": Repeat((), rows.len()),
     }
 }
 
-struct FuncTable<'a>(&'a [Func]);
-
-impl Serialize for FuncTable<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let rows = self.0;
-        let mut table = serializer.serialize_struct("funcTable", 9)?;
-        table.serialize_field("length", &rows.len())?;
-        table.serialize_field("name", &Column(rows, |row: &Func| row.name))?;
-        table.serialize_field("isJS", &Repeat(false, rows.len()))?;
-        table.serialize_field("relevantForJS", &Repeat(false, rows.len()))?;
-        let resource = |row: &Func| row.module.map_or(NONE, |module| i64::from(module.0));
-        table.serialize_field("resource", &Column(rows, resource))?;
-        table.serialize_field("source", &Column(rows, |row: &Func| row.source))?;
-        table.serialize_field("lineNumber", &Repeat((), rows.len()))?;
-        table.serialize_field("columnNumber", &Repeat((), rows.len()))?;
-        table.serialize_field("originalLocation", &Repeat((), rows.len()))?;
-        table.end()
+fn func_table(rows: &[Func]) -> impl Serialize {
+    object! {
+        "length": rows.len(),
+        "name": column(rows, |row| row.name),
+        "isJS": Repeat(false, rows.len()),
+        "relevantForJS": Repeat(false, rows.len()),
+        "resource": column(rows, |row| row.module.map_or(NONE, |module| i64::from(module.0))),
+        "source": column(rows, |row| row.source),
+        "lineNumber": Repeat((), rows.len()),
+        "columnNumber": Repeat((), rows.len()),
+        "originalLocation": Repeat((), rows.len()),
     }
 }
 
-struct ResourceTable<'a>(&'a [u32]);
-
-impl Serialize for ResourceTable<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut table = serializer.serialize_struct("resourceTable", 4)?;
-        table.serialize_field("length", &self.0.len())?;
-        table.serialize_field("name", self.0)?;
-        table.serialize_field("host", &Repeat((), self.0.len()))?;
-        table.serialize_field("type", &Repeat(RESOURCE_LIBRARY, self.0.len()))?;
-        table.end()
+fn resource_table(names: &[u32]) -> impl Serialize {
+    object! {
+        "length": names.len(),
+        "name": names,
+        "host": Repeat((), names.len()),
+        "type": Repeat(RESOURCE_LIBRARY, names.len()),
     }
 }
 
-struct NativeSymbols<'a>(&'a Shared<'a>);
-
-impl Serialize for NativeSymbols<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Shared {
-            tables, symbols, left, ..
-        } = self.0;
-        let rows = &**symbols;
-        let address = |row: &NativeSymbol| {
-            let base = tables
-                .modules
-                .get(row.module.index())
-                .map_or(0, |module| module.base_svma.0);
+fn native_symbols(shared: &Shared<'_>) -> impl Serialize {
+    let (modules, rows) = (&shared.tables.modules, &*shared.symbols);
+    object! {
+        "length": rows.len(),
+        "libIndex": column(rows, |row| shared.left.library(row.module, row.is_named)),
+        "address": column(rows, |row| {
+            let base = modules.get(row.module.index()).map_or(0, |module| module.base_svma.0);
             row.start.saturating_sub(base).min(JS_MAX)
-        };
-        let library = |row: &NativeSymbol| left.library(row.module, row.is_named);
-        let mut table = serializer.serialize_struct("nativeSymbols", 5)?;
-        table.serialize_field("length", &rows.len())?;
-        table.serialize_field("libIndex", &Column(rows, library))?;
-        table.serialize_field("address", &Column(rows, address))?;
-        table.serialize_field("name", &Column(rows, |row: &NativeSymbol| row.name))?;
-        table.serialize_field(
-            "functionSize",
-            &Column(rows, |row: &NativeSymbol| row.size.map(|size| size.min(JS_MAX))),
-        )?;
-        table.end()
+        }),
+        "name": column(rows, |row| row.name),
+        "functionSize": column(rows, |row| row.size.map(|size| size.min(JS_MAX))),
     }
 }
 
-struct Sources<'a>(&'a Shared<'a>);
-
-impl Serialize for Sources<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Shared {
-            tables,
-            sources,
-            strings,
-            ..
-        } = self.0;
-        let rows = &**sources;
-        let content = |row: &u32| {
-            let path = strings.get(*row as usize)?;
-            tables.sources.get(&**path)
-        };
-        let len = rows.len();
-        let mut table = serializer.serialize_struct("sources", 7)?;
-        table.serialize_field("length", &len)?;
-        table.serialize_field("id", &Repeat((), len))?;
-        table.serialize_field("filename", rows)?;
-        table.serialize_field("startLine", &Repeat(1, len))?;
-        table.serialize_field("startColumn", &Repeat(1, len))?;
-        table.serialize_field("sourceMapURL", &Repeat((), len))?;
-        table.serialize_field("content", &Column(rows, content))?;
-        table.end()
+fn sources(shared: &Shared<'_>) -> impl Serialize {
+    let rows = &*shared.sources;
+    object! {
+        "length": rows.len(),
+        "id": Repeat((), rows.len()),
+        "filename": rows,
+        "startLine": Repeat(1, rows.len()),
+        "startColumn": Repeat(1, rows.len()),
+        "sourceMapURL": Repeat((), rows.len()),
+        "content": column(rows, |row| {
+            let path = shared.strings.get(*row as usize)?;
+            shared.tables.sources.get(&**path)
+        }),
     }
 }

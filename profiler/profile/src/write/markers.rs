@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
-use serde::{Serialize, Serializer, ser::SerializeStruct};
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::flows::Flows;
@@ -20,7 +20,7 @@ use crate::marker::words::Causes;
 use crate::marker::{CauseStack, PHASE_INSTANT, PHASE_INTERVAL};
 use crate::shared::Shared;
 use crate::shared::categories::Category;
-use crate::shared::columns::{Column, Seq};
+use crate::shared::columns::{Seq, column, object};
 use crate::units::ms;
 use base::addr::Timestamp;
 use fact::reduce::budget::{Collected, ThreadFacts};
@@ -313,24 +313,15 @@ enum Data<'a> {
 impl Serialize for Markers<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let rows = self.rows.as_slice();
-        let phase = |row: &Row<'_>| {
-            if row.end().is_some() {
-                PHASE_INTERVAL
-            } else {
-                PHASE_INSTANT
-            }
+        let table = object! {
+            "length": rows.len(),
+            "category": column(rows, Row::category),
+            "data": Seq(rows.iter().map(|row| self.data(row))),
+            "name": column(rows, |row| row.name(self.names)),
+            "startTime": column(rows, |row| ms(row.start(), self.zero)),
+            "endTime": column(rows, |row| row.end().map(|end| ms(end, self.zero))),
+            "phase": column(rows, |row| row.end().map_or(PHASE_INSTANT, |_| PHASE_INTERVAL)),
         };
-        let mut table = serializer.serialize_struct("markers", 7)?;
-        table.serialize_field("length", &rows.len())?;
-        table.serialize_field("category", &Column(rows, Row::category))?;
-        table.serialize_field("data", &Seq(rows.iter().map(|row| self.data(row))))?;
-        table.serialize_field("name", &Column(rows, |row: &Row<'_>| row.name(self.names)))?;
-        table.serialize_field("startTime", &Column(rows, |row: &Row<'_>| ms(row.start(), self.zero)))?;
-        table.serialize_field(
-            "endTime",
-            &Column(rows, |row: &Row<'_>| row.end().map(|end| ms(end, self.zero))),
-        )?;
-        table.serialize_field("phase", &Column(rows, phase))?;
-        table.end()
+        table.serialize(serializer)
     }
 }

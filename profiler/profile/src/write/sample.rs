@@ -1,9 +1,9 @@
 //! CPU samples as a thread's `samples` table.
 
-use serde::{Serialize, Serializer, ser::SerializeStruct};
+use serde::Serialize;
 
 use crate::shared::Shared;
-use crate::shared::columns::{Seq, deltas};
+use crate::shared::columns::{Seq, deltas, object};
 use base::addr::Timestamp;
 use fact::Thread;
 use fact::reduce::budget::KeptSample;
@@ -62,32 +62,16 @@ impl<'a> SampleRows<'a> {
     }
 }
 
-/// A thread's `samples` table.
-pub struct Samples<'a> {
-    /// The rows.
-    pub rows: SampleRows<'a>,
-    /// The tables with the stacks.
-    pub shared: &'a Shared<'a>,
-    /// The profile's time 0.
-    pub zero: Timestamp,
-}
-
-impl Serialize for Samples<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let rows = &self.rows;
-        let mut table = serializer.serialize_struct("samples", 6)?;
-        table.serialize_field("length", &rows.len())?;
-        table.serialize_field("weightType", "samples")?;
-        let stack = |row: &KeptSample| self.shared.stack_row(row.stack);
-        table.serialize_field("stack", &Seq(rows.iter().map(stack)))?;
-        let times = rows.iter().map(|row| row.time);
-        table.serialize_field("timeDeltas", &deltas(times, self.zero))?;
-        if rows.iter().all(|row| row.weight == 1) {
-            table.serialize_field("weight", &())?;
-        } else {
-            table.serialize_field("weight", &Seq(rows.iter().map(|row| row.weight)))?;
-        }
-        table.serialize_field("threadCPUDelta", &Seq(rows.iter().map(|row| row.cpu_time)))?;
-        table.end()
+/// A thread's `samples` table: stacks are in the shared tables, and times are relative to the profile's time 0.
+pub fn table(rows: &SampleRows<'_>, shared: &Shared<'_>, zero: Timestamp) -> impl Serialize {
+    let all = rows.iter();
+    let is_weighted = all.clone().any(|row| row.weight != 1);
+    object! {
+        "length": rows.len(),
+        "weightType": "samples",
+        "stack": Seq(all.clone().map(|row| shared.stack_row(row.stack))),
+        "timeDeltas": deltas(all.clone().map(|row| row.time), zero),
+        "weight": is_weighted.then(|| Seq(all.clone().map(|row| row.weight))),
+        "threadCPUDelta": Seq(all.map(|row| row.cpu_time)),
     }
 }

@@ -9,11 +9,11 @@
 //! thread ran since the previous sample.
 
 use rustc_hash::FxHashMap;
-use serde::{Serialize, Serializer, ser::SerializeStruct};
+use serde::Serialize;
 
 use super::sample::SampleRows;
 use crate::shared::Shared;
-use crate::shared::columns::{Seq, deltas};
+use crate::shared::columns::{column, deltas, object};
 use crate::shared::labels::{Label, Labels, QUEUED};
 use crate::units::milliseconds;
 use base::addr::{Timestamp, ns};
@@ -272,27 +272,15 @@ fn share_out(cpu: u64, rows: &mut [TimelineRow], stretches: &[(u64, u64)]) {
     }
 }
 
-/// The table.
-pub struct Timeline {
-    /// The rows.
-    pub rows: Vec<TimelineRow>,
-    /// The profile's time 0.
-    pub zero: Timestamp,
-}
-
-impl Serialize for Timeline {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let rows = self.rows.iter();
-        let mut table = serializer.serialize_struct("samples", 6)?;
-        table.serialize_field("length", &self.rows.len())?;
-        table.serialize_field("weightType", "tracing-ms")?;
-        table.serialize_field("stack", &Seq(rows.clone().map(|row| row.stack)))?;
-        let times = rows.clone().map(|row| row.time);
-        table.serialize_field("timeDeltas", &deltas(times, self.zero))?;
-        let weight = |row: &TimelineRow| milliseconds(std::time::Duration::from_nanos(row.weight));
-        table.serialize_field("weight", &Seq(rows.clone().map(weight)))?;
-        table.serialize_field("threadCPUDelta", &Seq(rows.map(|row| row.cpu)))?;
-        table.end()
+/// The table; times are relative to the profile's time 0.
+pub fn table(rows: &[TimelineRow], zero: Timestamp) -> impl Serialize {
+    object! {
+        "length": rows.len(),
+        "weightType": "tracing-ms",
+        "stack": column(rows, |row| row.stack),
+        "timeDeltas": deltas(rows.iter().map(|row| row.time), zero),
+        "weight": column(rows, |row| milliseconds(std::time::Duration::from_nanos(row.weight))),
+        "threadCPUDelta": column(rows, |row| row.cpu),
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use serde::{Serialize, Serializer, ser::SerializeMap, ser::SerializeStruct};
+use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value, json};
 
 use super::skeleton::ThreadRow;
 use crate::marker::{PHASE_INSTANT, PHASE_INTERVAL};
 use crate::shared::categories::Category;
-use crate::shared::columns::{Column, Repeat, Seq, deltas};
+use crate::shared::columns::{Repeat, column, deltas, object};
 use crate::units::{milliseconds, ms};
 use base::addr::Timestamp;
 
@@ -221,58 +221,36 @@ impl<T, P: Serialize, F: Fn(&T) -> P> Serialize for TrackThread<'_, T, F> {
         for (key, value) in self.row.fields() {
             thread.serialize_entry(&key, &value)?;
         }
-        let samples = Samples {
-            rows: &self.samples,
-            weight: self.weight,
-            zero: self.zero,
-        };
-        thread.serialize_entry("samples", &samples)?;
-        thread.serialize_entry("markers", &Markers(self))?;
+        thread.serialize_entry("samples", &self.samples_table())?;
+        thread.serialize_entry("markers", &self.markers_table())?;
         thread.serialize_entry("ngmiCompanion", &self.shows)?;
         thread.end()
     }
 }
 
-/// A track's `markers` table.
-struct Markers<'a, T, F>(&'a TrackThread<'a, T, F>);
-
-impl<T, P: Serialize, F: Fn(&T) -> P> Serialize for Markers<'_, T, F> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let TrackThread { category, zero, .. } = *self.0;
-        let rows = self.0.markers.as_slice();
-        let phase = |row: &TrackMarker<T>| row.end.map_or(PHASE_INSTANT, |_| PHASE_INTERVAL);
-        let end = |row: &TrackMarker<T>| row.end.map(|end| ms(end, zero));
-        let mut table = serializer.serialize_struct("markers", 7)?;
-        table.serialize_field("length", &rows.len())?;
-        table.serialize_field("category", &Repeat(category as u8, rows.len()))?;
-        let payload = |row: &TrackMarker<T>| (self.0.payload)(&row.fact);
-        table.serialize_field("data", &Column(rows, payload))?;
-        table.serialize_field("name", &Column(rows, |row: &TrackMarker<T>| row.name))?;
-        table.serialize_field("startTime", &Column(rows, |row: &TrackMarker<T>| ms(row.start, zero)))?;
-        table.serialize_field("endTime", &Column(rows, end))?;
-        table.serialize_field("phase", &Column(rows, phase))?;
-        table.end()
+impl<T, P: Serialize, F: Fn(&T) -> P> TrackThread<'_, T, F> {
+    fn markers_table(&self) -> impl Serialize {
+        let (rows, zero) = (&*self.markers, self.zero);
+        object! {
+            "length": rows.len(),
+            "category": Repeat(self.category as u8, rows.len()),
+            "data": column(rows, |row| (self.payload)(&row.fact)),
+            "name": column(rows, |row| row.name),
+            "startTime": column(rows, move |row| ms(row.start, zero)),
+            "endTime": column(rows, move |row| row.end.map(|end| ms(end, zero))),
+            "phase": column(rows, |row| row.end.map_or(PHASE_INSTANT, |_| PHASE_INTERVAL)),
+        }
     }
-}
 
-/// A track's `samples` table.
-struct Samples<'a> {
-    rows: &'a [TrackRow],
-    weight: Weight,
-    zero: Timestamp,
-}
-
-impl Serialize for Samples<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let rows = self.rows.iter();
-        let mut table = serializer.serialize_struct("samples", 5)?;
-        table.serialize_field("length", &self.rows.len())?;
-        table.serialize_field("weightType", self.weight.unit())?;
-        table.serialize_field("stack", &Seq(rows.clone().map(|row| row.stack)))?;
-        let times = rows.clone().map(|row| row.time);
-        table.serialize_field("timeDeltas", &deltas(times, self.zero))?;
-        table.serialize_field("weight", &Seq(rows.map(|row| self.weight.value(row.weight))))?;
-        table.end()
+    fn samples_table(&self) -> impl Serialize {
+        let rows = &*self.samples;
+        object! {
+            "length": rows.len(),
+            "weightType": self.weight.unit(),
+            "stack": column(rows, |row| row.stack),
+            "timeDeltas": deltas(rows.iter().map(|row| row.time), self.zero),
+            "weight": column(rows, |row| self.weight.value(row.weight)),
+        }
     }
 }
 
