@@ -1,124 +1,93 @@
 //! The messages of pprof's `profile.proto` (google/pprof, `proto/profile.proto`), with the fields that ngmi writes.
 
-use prost::Message;
-
-/// A profile, or a part of one: concatenated parts form one profile.
-#[derive(Clone, PartialEq, Message)]
-pub struct Profile {
-    #[prost(message, repeated, tag = "1")]
-    pub sample_type: Vec<ValueType>,
-    #[prost(message, repeated, tag = "2")]
-    pub sample: Vec<Sample>,
-    #[prost(message, repeated, tag = "3")]
-    pub mapping: Vec<Mapping>,
-    #[prost(message, repeated, tag = "4")]
-    pub location: Vec<Location>,
-    #[prost(message, repeated, tag = "5")]
-    pub function: Vec<Function>,
-    #[prost(string, repeated, tag = "6")]
-    pub string_table: Vec<String>,
-    #[prost(int64, tag = "9")]
-    pub time_nanos: i64,
-    #[prost(int64, tag = "10")]
-    pub duration_nanos: i64,
-    #[prost(message, optional, tag = "11")]
-    pub period_type: Option<ValueType>,
-    #[prost(int64, tag = "12")]
-    pub period: i64,
-    #[prost(int64, repeated, tag = "13")]
-    pub comment: Vec<i64>,
-    #[prost(int64, tag = "14")]
-    pub default_sample_type: i64,
+/// Defines messages as `.proto` files do: a field per line, with its number and kind.
+macro_rules! messages {
+    ($($(#[$meta:meta])* $Message:ident { $($(#[$doc:meta])* $field:ident: $Type:ty = $tag:tt ($($kind:ident)+),)* })*) => {
+        $(#[derive(Clone, PartialEq, prost::Message)]
+        $(#[$meta])*
+        pub struct $Message {
+            $($(#[$doc])* #[prost($($kind),+, tag = $tag)] pub $field: $Type,)*
+        })*
+    };
 }
+pub(super) use messages;
 
-/// The kind and unit of a value, as indices into the strings.
-#[derive(Clone, Copy, PartialEq, Message)]
-pub struct ValueType {
-    #[prost(int64, tag = "1")]
-    pub kind: i64,
-    #[prost(int64, tag = "2")]
-    pub unit: i64,
-}
+messages! {
+    /// A profile, or a part of one: concatenated parts form one profile.
+    Profile {
+        sample_type: Vec<ValueType> = 1 (repeated message),
+        sample: Vec<Sample> = 2 (repeated message),
+        mapping: Vec<Mapping> = 3 (repeated message),
+        location: Vec<Location> = 4 (repeated message),
+        function: Vec<Function> = 5 (repeated message),
+        string_table: Vec<String> = 6 (repeated string),
+        time_nanos: i64 = 9 (int64),
+        duration_nanos: i64 = 10 (int64),
+        period_type: Option<ValueType> = 11 (optional message),
+        period: i64 = 12 (int64),
+        comment: Vec<i64> = 13 (repeated int64),
+        default_sample_type: i64 = 14 (int64),
+    }
 
-/// A stack, innermost location first, with its values and labels.
-#[derive(Clone, PartialEq, Message)]
-pub struct Sample {
-    #[prost(uint64, repeated, tag = "1")]
-    pub location_id: Vec<u64>,
-    #[prost(int64, repeated, tag = "2")]
-    pub value: Vec<i64>,
-    #[prost(message, repeated, tag = "3")]
-    pub label: Vec<Label>,
-}
+    /// The kind and unit of a value, as indices into the strings.
+    #[derive(Copy)]
+    ValueType {
+        kind: i64 = 1 (int64),
+        unit: i64 = 2 (int64),
+    }
 
-/// A key with a string or a number.
-#[derive(Clone, Copy, PartialEq, Message)]
-pub struct Label {
-    #[prost(int64, tag = "1")]
-    pub key: i64,
-    #[prost(int64, tag = "2")]
-    pub text: i64,
-    #[prost(int64, tag = "3")]
-    pub number: i64,
-}
+    /// A stack, innermost location first, with its values and labels.
+    Sample {
+        location_id: Vec<u64> = 1 (repeated uint64),
+        value: Vec<i64> = 2 (repeated int64),
+        label: Vec<Label> = 3 (repeated message),
+    }
 
-/// A mapping of a file in memory.
-#[derive(Clone, Copy, PartialEq, Message)]
-#[allow(clippy::struct_excessive_bools, reason = "given by the format")]
-pub struct Mapping {
-    #[prost(uint64, tag = "1")]
-    pub id: u64,
-    #[prost(uint64, tag = "2")]
-    pub memory_start: u64,
-    #[prost(uint64, tag = "3")]
-    pub memory_limit: u64,
-    #[prost(uint64, tag = "4")]
-    pub file_offset: u64,
-    #[prost(int64, tag = "5")]
-    pub filename: i64,
-    #[prost(int64, tag = "6")]
-    pub build_id: i64,
-    #[prost(bool, tag = "7")]
-    pub has_functions: bool,
-    #[prost(bool, tag = "8")]
-    pub has_filenames: bool,
-    #[prost(bool, tag = "9")]
-    pub has_line_numbers: bool,
-    #[prost(bool, tag = "10")]
-    pub has_inline_frames: bool,
-}
+    /// A key with a string or a number.
+    #[derive(Copy)]
+    Label {
+        key: i64 = 1 (int64),
+        text: i64 = 2 (int64),
+        number: i64 = 3 (int64),
+    }
 
-/// An address and the functions there, innermost inlined function first.
-#[derive(Clone, PartialEq, Message)]
-pub struct Location {
-    #[prost(uint64, tag = "1")]
-    pub id: u64,
-    #[prost(uint64, tag = "2")]
-    pub mapping_id: u64,
-    #[prost(uint64, tag = "3")]
-    pub address: u64,
-    #[prost(message, repeated, tag = "4")]
-    pub line: Vec<Line>,
-}
+    /// A mapping of a file in memory.
+    #[derive(Copy)]
+    #[allow(clippy::struct_excessive_bools, reason = "given by the format")]
+    Mapping {
+        id: u64 = 1 (uint64),
+        memory_start: u64 = 2 (uint64),
+        memory_limit: u64 = 3 (uint64),
+        file_offset: u64 = 4 (uint64),
+        filename: i64 = 5 (int64),
+        build_id: i64 = 6 (int64),
+        has_functions: bool = 7 (bool),
+        has_filenames: bool = 8 (bool),
+        has_line_numbers: bool = 9 (bool),
+        has_inline_frames: bool = 10 (bool),
+    }
 
-/// A source line in a function.
-#[derive(Clone, Copy, PartialEq, Message)]
-pub struct Line {
-    #[prost(uint64, tag = "1")]
-    pub function_id: u64,
-    #[prost(int64, tag = "2")]
-    pub line: i64,
-}
+    /// An address and the functions there, innermost inlined function first.
+    Location {
+        id: u64 = 1 (uint64),
+        mapping_id: u64 = 2 (uint64),
+        address: u64 = 3 (uint64),
+        line: Vec<Line> = 4 (repeated message),
+    }
 
-/// A function, with indices into the strings.
-#[derive(Clone, Copy, PartialEq, Message)]
-pub struct Function {
-    #[prost(uint64, tag = "1")]
-    pub id: u64,
-    #[prost(int64, tag = "2")]
-    pub name: i64,
-    #[prost(int64, tag = "3")]
-    pub system_name: i64,
-    #[prost(int64, tag = "4")]
-    pub filename: i64,
+    /// A source line in a function.
+    #[derive(Copy)]
+    Line {
+        function_id: u64 = 1 (uint64),
+        line: i64 = 2 (int64),
+    }
+
+    /// A function, with indices into the strings.
+    #[derive(Copy)]
+    Function {
+        id: u64 = 1 (uint64),
+        name: i64 = 2 (int64),
+        system_name: i64 = 3 (int64),
+        filename: i64 = 4 (int64),
+    }
 }
