@@ -143,7 +143,7 @@ pub fn write(
     totals.left_out_ns = totals.selected_ns.saturating_sub(shown.time_ns);
     let requests = reads::columns(&mut container, tables, facts, &mut files);
     reads::causes(&mut container, facts, &shown, &requests);
-    stacks.columns(&mut container);
+    stacks.tree().add_to(&mut container);
     let files = files.rows(&mut container, view, &mut strings);
     let name = |strings: &mut Strings, name: &str| strings.id(name);
     let header = Header {

@@ -35,45 +35,80 @@ pub struct Container {
     columns: Vec<Vec<u8>>,
 }
 
+/// A number of fixed size in a column.
+pub trait Number {
+    /// Its type in the header.
+    const TYPE: &'static str;
+
+    /// Appends its bytes.
+    fn append_to(self, bytes: &mut Vec<u8>);
+}
+
+macro_rules! numbers {
+    ($($Type:ident)*) => {
+        $(impl Number for $Type {
+            const TYPE: &'static str = stringify!($Type);
+
+            fn append_to(self, bytes: &mut Vec<u8>) {
+                bytes.extend_from_slice(&self.to_le_bytes());
+            }
+        })*
+    };
+}
+
+numbers!(u8 u16 u32);
+
+/// Defines a table of columns, each with the method of [`Container`] that adds it under its name.
+macro_rules! columns {
+    ($(#[$meta:meta])* $vis:vis struct $Table:ident {
+        $($(#[$attribute:meta])* $column:ident: $Type:ty => $add:ident,)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Default)]
+        $vis struct $Table {
+            $($(#[$attribute])* $column: Vec<$Type>,)*
+        }
+
+        impl $Table {
+            /// Adds the columns.
+            $vis fn add_to(self, container: &mut crate::explorer::container::Container) {
+                $(container.$add(stringify!($column), self.$column);)*
+            }
+        }
+    };
+}
+pub(super) use columns;
+
 impl Container {
-    /// Adds a column of 8-bit numbers.
-    pub fn u8(&mut self, name: &'static str, values: Vec<u8>) {
-        self.add(name, "u8", values.len(), values, Vec::new());
-    }
-
-    /// Adds a column of 16-bit numbers.
-    pub fn u16(&mut self, name: &'static str, values: &[u16]) {
-        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        self.add(name, "u16", values.len(), bytes, Vec::new());
-    }
-
-    /// Adds a column of 32-bit numbers.
-    pub fn u32(&mut self, name: &'static str, values: &[u32]) {
-        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        self.add(name, "u32", values.len(), bytes, Vec::new());
+    /// Adds a column of 8-bit, 16-bit or 32-bit numbers.
+    pub fn numbers<T: Number>(&mut self, name: &'static str, values: impl IntoIterator<Item = T>) {
+        let (mut count, mut bytes) = (0, Vec::new());
+        for value in values {
+            value.append_to(&mut bytes);
+            count += 1;
+        }
+        self.add(name, T::TYPE, count, bytes, Vec::new());
     }
 
     /// Adds a column of times in ns, or sizes or offsets in bytes; `None` is unknown.
-    pub fn wide(&mut self, name: &'static str, values: &[Option<u64>]) {
-        self.long(name, "time", values.iter().copied());
+    pub fn wide(&mut self, name: &'static str, values: impl IntoIterator<Item = Option<u64>>) {
+        self.long(name, "time", values);
     }
 
     /// Adds a column of values in ascending order, stored as differences.
-    pub fn ascending(&mut self, name: &'static str, values: &[u64]) {
+    pub fn ascending(&mut self, name: &'static str, values: impl IntoIterator<Item = u64>) {
         let mut before = 0;
-        let deltas = values.iter().map(|value| {
+        let deltas = values.into_iter().map(|value| {
             let delta = value.saturating_sub(before);
-            before = before.max(*value);
+            before = before.max(value);
             Some(delta)
         });
         self.long(name, "delta", deltas);
     }
 
-    fn long(&mut self, name: &'static str, kind: &'static str, values: impl ExactSizeIterator<Item = Option<u64>>) {
-        let count = values.len();
-        let mut long = Vec::new();
-        let mut bytes = Vec::with_capacity(count * 4);
-        for (row, value) in values.enumerate() {
+    fn long(&mut self, name: &'static str, kind: &'static str, values: impl IntoIterator<Item = Option<u64>>) {
+        let (mut count, mut bytes, mut long) = (0, Vec::new(), Vec::new());
+        for (row, value) in values.into_iter().enumerate() {
             let short = match value {
                 None => NONE,
                 Some(value) => u32::try_from(value)
@@ -84,7 +119,8 @@ impl Container {
                         LONG
                     }),
             };
-            bytes.extend_from_slice(&short.to_le_bytes());
+            short.append_to(&mut bytes);
+            count += 1;
         }
         self.add(name, kind, count, bytes, long);
     }
@@ -138,9 +174,9 @@ mod tests {
     #[test]
     fn columns_are_where_the_header_says() {
         let mut container = Container::default();
-        container.u8("a", vec![1, 2, 3]);
-        container.ascending("b", &[5, 5, 1 << 33]);
-        container.wide("c", &[None, Some(7), Some(u64::from(LONG))]);
+        container.numbers("a", [1_u8, 2, 3]);
+        container.ascending("b", [5, 5, 1 << 33]);
+        container.wide("c", [None, Some(7), Some(u64::from(LONG))]);
         let mut gz = Vec::new();
         container.write(&mut gz, &container.described().to_vec()).unwrap();
         let mut bytes = Vec::new();

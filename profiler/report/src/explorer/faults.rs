@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use rustc_hash::FxHashMap;
 
-use super::container::{Container, NONE};
+use super::container::{Container, NONE, columns};
 use super::files::Files;
 use super::limits;
 use super::stacks::Stacks;
@@ -31,27 +31,28 @@ pub struct Shown {
     pub rows: FxHashMap<(ThreadId, Timestamp), u32>,
 }
 
-#[derive(Default)]
-struct ExplorerRows {
-    start: Vec<u64>,
-    duration: Vec<Option<u64>>,
-    thread: Vec<u32>,
-    file: Vec<u32>,
-    page: Vec<u32>,
-    in_page: Vec<u16>,
-    class: Vec<u8>,
-    phase: Vec<u8>,
-    flags: Vec<u16>,
-    function: Vec<u32>,
-    stack: Vec<u32>,
-    around_before: Vec<u16>,
-    around_count: Vec<u16>,
-    pages_read: Vec<u16>,
-    others: Vec<u32>,
-    others_time: Vec<Option<u64>>,
-    wait_fault: Vec<u32>,
-    wait_kind: Vec<u8>,
-    wait_time: Vec<Option<u64>>,
+columns! {
+    struct ExplorerRows {
+        fault_start: u64 => ascending,
+        fault_duration: Option<u64> => wide,
+        fault_thread: u32 => numbers,
+        fault_file: u32 => numbers,
+        fault_page: u32 => numbers,
+        fault_in_page: u16 => numbers,
+        fault_class: u8 => numbers,
+        fault_phase: u8 => numbers,
+        fault_flags: u16 => numbers,
+        fault_function: u32 => numbers,
+        fault_stack: u32 => numbers,
+        fault_around_before: u16 => numbers,
+        fault_around_count: u16 => numbers,
+        fault_pages_read: u16 => numbers,
+        fault_others: u32 => numbers,
+        fault_others_time: Option<u64> => wide,
+        wait_fault: u32 => numbers,
+        wait_kind: u8 => numbers,
+        wait_time: Option<u64> => wide,
+    }
 }
 
 /// Adds the columns of the selected faults, and the stacks, files and names that they refer to.
@@ -73,15 +74,15 @@ pub fn columns(
             continue;
         }
         room -= usize::from(time == shortest);
-        let row = u32::try_from(rows.start.len()).unwrap_or(NONE);
+        let row = u32::try_from(rows.fault_start.len()).unwrap_or(NONE);
         shown.rows.insert((fault.thread, fault.start), row);
         shown.count = shown.count.saturating_add(fault.count());
         shown.time_ns = shown.time_ns.saturating_add(ns(fault.total_time()));
         rows.push(view, &fault);
         rows.place(&fault, files);
-        rows.function
+        rows.fault_function
             .push((view.function(&fault)).map_or(NONE, |function| stacks.function(function, strings)));
-        rows.stack
+        rows.fault_stack
             .push(fault.stack.map_or(NONE, |stack| stacks.node(stack, strings)));
         rows.waits(row, &fault);
     }
@@ -111,16 +112,16 @@ impl ExplorerRows {
         let position = |at: Option<usize>, last| u8::try_from(at.unwrap_or(last)).unwrap_or(u8::MAX);
         let class = FaultClass::ALL.iter().position(|class| *class == fault.class);
         let phase = (view.phase(fault)).and_then(|phase| Phase::ALL.iter().position(|each| *each == phase));
-        self.start.push(view.time_ns(fault));
-        self.duration.push(fault.latency.map(ns));
-        self.thread.push(thread_id(view.tables, Some(fault.thread)));
-        self.class.push(position(class, FaultClass::ALL.len() - 1));
-        self.phase.push(position(phase, Phase::ALL.len()));
-        self.flags.push(flags(fault));
-        self.pages_read
+        self.fault_start.push(view.time_ns(fault));
+        self.fault_duration.push(fault.latency.map(ns));
+        self.fault_thread.push(thread_id(view.tables, Some(fault.thread)));
+        self.fault_class.push(position(class, FaultClass::ALL.len() - 1));
+        self.fault_phase.push(position(phase, Phase::ALL.len()));
+        self.fault_flags.push(flags(fault));
+        self.fault_pages_read
             .push(u16::try_from(fault.pages_read).unwrap_or(u16::MAX));
-        self.others.push(fault.others.count);
-        self.others_time.push(Some(ns(fault.others.time)));
+        self.fault_others.push(fault.others.count);
+        self.fault_others_time.push(Some(ns(fault.others.time)));
     }
 
     fn place(&mut self, fault: &FaultFact, files: &mut Files) {
@@ -130,16 +131,17 @@ impl ExplorerRows {
         });
         let in_page = place.map_or(0, |(.., place)| place.byte.0.saturating_sub(place.offset.0));
         let page = place.map_or(NONE, |(_, page, _)| page);
-        self.file.push(place.map_or(NONE, |(file, ..)| file));
-        self.page.push(page);
-        self.in_page.push(u16::try_from(in_page.min(PAGE - 1)).unwrap_or(0));
+        self.fault_file.push(place.map_or(NONE, |(file, ..)| file));
+        self.fault_page.push(page);
+        self.fault_in_page
+            .push(u16::try_from(in_page.min(PAGE - 1)).unwrap_or(0));
         let around = fault.around().filter(|_| place.is_some()).and_then(|around| {
             let before = u64::from(page).checked_sub(around.first)?;
             Some((u16::try_from(before).ok()?, u16::try_from(around.count).ok()?))
         });
         let (before, count) = around.unwrap_or_default();
-        self.around_before.push(before);
-        self.around_count.push(count);
+        self.fault_around_before.push(before);
+        self.fault_around_count.push(count);
     }
 
     fn waits(&mut self, row: u32, fault: &FaultFact) {
@@ -151,28 +153,6 @@ impl ExplorerRows {
             self.wait_kind.push(kind);
             self.wait_time.push(Some(ns(part)));
         }
-    }
-
-    fn add_to(self, container: &mut Container) {
-        container.ascending("fault_start", &self.start);
-        container.wide("fault_duration", &self.duration);
-        container.u32("fault_thread", &self.thread);
-        container.u32("fault_file", &self.file);
-        container.u32("fault_page", &self.page);
-        container.u16("fault_in_page", &self.in_page);
-        container.u8("fault_class", self.class);
-        container.u8("fault_phase", self.phase);
-        container.u16("fault_flags", &self.flags);
-        container.u32("fault_function", &self.function);
-        container.u32("fault_stack", &self.stack);
-        container.u16("fault_around_before", &self.around_before);
-        container.u16("fault_around_count", &self.around_count);
-        container.u16("fault_pages_read", &self.pages_read);
-        container.u32("fault_others", &self.others);
-        container.wide("fault_others_time", &self.others_time);
-        container.u32("wait_fault", &self.wait_fault);
-        container.u8("wait_kind", self.wait_kind);
-        container.wide("wait_time", &self.wait_time);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::container::{Container, NONE};
+use super::container::{Container, NONE, columns};
 use super::limits;
 use super::strings::Strings;
 use crate::faults::View;
@@ -44,13 +44,14 @@ pub struct FileRow {
 #[derive(Debug, Default)]
 pub struct Files(Interner<MappedFileId>);
 
-#[derive(Default)]
-struct Columns {
-    symbol_name: Vec<u32>,
-    symbol_offset: Vec<Option<u64>>,
-    symbol_size: Vec<Option<u64>>,
-    run_first: Vec<u32>,
-    run_count: Vec<u32>,
+columns! {
+    struct Columns {
+        symbol_name: u32 => numbers,
+        symbol_offset: Option<u64> => wide,
+        symbol_size: Option<u64> => wide,
+        run_first: u32 => numbers,
+        run_count: u32 => numbers,
+    }
 }
 
 impl Files {
@@ -70,11 +71,7 @@ impl Files {
                 None => columns.file(view, *id, &MappedFile::default(), strings),
             })
             .collect();
-        container.u32("symbol_name", &columns.symbol_name);
-        container.wide("symbol_offset", &columns.symbol_offset);
-        container.wide("symbol_size", &columns.symbol_size);
-        container.u32("run_first", &columns.run_first);
-        container.u32("run_count", &columns.run_count);
+        columns.add_to(container);
         rows
     }
 }

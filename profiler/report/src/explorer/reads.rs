@@ -34,34 +34,22 @@ fn requests(container: &mut Container, tables: &Tables, facts: &Facts, files: &m
     for (read, row) in sorted().zip(0..) {
         known.entry((read.device, read.sector, read.end)).or_insert(row);
     }
-    let column = |of: &mut dyn FnMut(&super::facts::Read) -> u32| sorted().map(of).collect::<Vec<u32>>();
-    container.ascending(
-        "request_start",
-        &sorted().map(|read| since(read.start)).collect::<Vec<_>>(),
-    );
-    let durations: Vec<_> = sorted().map(|read| read.duration_ns).collect();
-    container.wide("request_duration", &durations);
-    container.wide(
-        "request_queued",
-        &sorted().map(|read| read.queued_ns).collect::<Vec<_>>(),
-    );
-    container.wide(
-        "request_bytes",
-        &sorted().map(|read| Some(read.bytes)).collect::<Vec<_>>(),
-    );
-    container.wide("request_offset", &sorted().map(|read| read.offset).collect::<Vec<_>>());
+    container.ascending("request_start", sorted().map(|read| since(read.start)));
+    container.wide("request_duration", sorted().map(|read| read.duration_ns));
+    container.wide("request_queued", sorted().map(|read| read.queued_ns));
+    container.wide("request_bytes", sorted().map(|read| Some(read.bytes)));
+    container.wide("request_offset", sorted().map(|read| read.offset));
     let device = |read: &super::facts::Read| {
         let there = read.device.index() < tables.devices.len();
         if there { read.device.0 } else { NONE }
     };
-    container.u32("request_device", &column(&mut |read| device(read)));
-    let file = column(&mut |read| read.file.and_then(|file| files.id(file)).unwrap_or(NONE));
-    container.u32("request_file", &file);
-    let thread = column(&mut |read| thread_id(tables, read.thread));
-    container.u32("request_thread", &thread);
+    container.numbers("request_device", sorted().map(device));
+    let file = sorted().map(|read| read.file.and_then(|file| files.id(file)).unwrap_or(NONE));
+    container.numbers("request_file", file);
+    container.numbers("request_thread", sorted().map(|read| thread_id(tables, read.thread)));
     let flags =
         sorted().map(|read| if read.in_fault { IN_FAULT } else { 0 } | if read.is_ahead { READ_AHEAD } else { 0 });
-    container.u8("request_flags", flags.collect());
+    container.numbers("request_flags", flags);
     known
 }
 
@@ -81,16 +69,16 @@ fn pages(container: &mut Container, tables: &Tables, facts: &Facts, files: &mut 
             flags,
         ));
     }
-    container.ascending("read_start", &rows.iter().map(|(time, ..)| *time).collect::<Vec<_>>());
+    container.ascending("read_start", rows.iter().map(|(time, ..)| *time));
     for (name, place) in [
         ("read_file", 0),
         ("read_first", 1),
         ("read_count", 2),
         ("read_thread", 3),
     ] {
-        container.u32(name, &rows.iter().map(|(_, row, _)| row[place]).collect::<Vec<_>>());
+        container.numbers(name, rows.iter().map(|(_, row, _)| row[place]));
     }
-    container.u8("read_flags", rows.iter().map(|(.., flags)| *flags).collect());
+    container.numbers("read_flags", rows.iter().map(|(.., flags)| *flags));
 }
 
 /// Adds the pairs of a fault and a request that it waited for, sorted by fault.
@@ -104,12 +92,6 @@ pub fn causes(container: &mut Container, facts: &Facts, shown: &Shown, requests:
         .collect();
     pairs.sort_unstable();
     pairs.dedup();
-    container.u32(
-        "cause_fault",
-        &pairs.iter().map(|(fault, _)| *fault).collect::<Vec<_>>(),
-    );
-    container.u32(
-        "cause_request",
-        &pairs.iter().map(|(_, request)| *request).collect::<Vec<_>>(),
-    );
+    container.numbers("cause_fault", pairs.iter().map(|(fault, _)| *fault));
+    container.numbers("cause_request", pairs.iter().map(|(_, request)| *request));
 }

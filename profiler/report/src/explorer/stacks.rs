@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use serde::{Serialize, Serializer};
 
-use super::container::{Container, NONE};
+use super::container::{NONE, columns};
 use super::strings::Strings;
 use crate::functions::{FunctionId, Functions};
 use base::intern::Interner;
@@ -147,33 +147,23 @@ impl<'a> Stacks<'a> {
             function_kind: self.functions.iter().map(|(.., kind)| *kind).collect(),
         }
     }
-
-    /// Adds the columns of the tree.
-    pub fn columns(self, container: &mut Container) {
-        let tree = self.tree();
-        container.u32("node_parent", &tree.node_parent);
-        container.u32("node_function", &tree.node_function);
-        container.u32("node_source", &tree.node_source);
-        container.u32("node_line", &tree.node_line);
-        container.u32("function_name", &tree.function_name);
-        container.u32("function_module", &tree.function_module);
-        container.u8("function_kind", tree.function_kind);
-    }
 }
 
-/// The columns of a tree. In JSON, a missing reference is null.
-#[derive(Debug, Default, Serialize)]
-pub struct StackTree {
-    #[serde(serialize_with = "references")]
-    node_parent: Vec<u32>,
-    node_function: Vec<u32>,
-    #[serde(serialize_with = "references")]
-    node_source: Vec<u32>,
-    node_line: Vec<u32>,
-    function_name: Vec<u32>,
-    #[serde(serialize_with = "references")]
-    function_module: Vec<u32>,
-    function_kind: Vec<u8>,
+columns! {
+    /// The columns of a tree. In JSON, a missing reference is null.
+    #[derive(Debug, Serialize)]
+    pub struct StackTree {
+        #[serde(serialize_with = "references")]
+        node_parent: u32 => numbers,
+        node_function: u32 => numbers,
+        #[serde(serialize_with = "references")]
+        node_source: u32 => numbers,
+        node_line: u32 => numbers,
+        function_name: u32 => numbers,
+        #[serde(serialize_with = "references")]
+        function_module: u32 => numbers,
+        function_kind: u8 => numbers,
+    }
 }
 
 fn references<S: Serializer>(ids: &[u32], serializer: S) -> Result<S::Ok, S::Error> {
