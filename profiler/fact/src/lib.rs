@@ -195,7 +195,6 @@ pub struct Recording {
     /// Sum of the samples' and the exits' on-CPU time, in ns, before thinning.
     pub cpu_time_seen: u64,
     /// What the recording itself cost; `None` if the recorder was killed, or is older.
-    #[serde(default)]
     pub cost: Option<Cost>,
     /// Rows of merged threads.
     #[serde(rename = "merged_threads", default, skip_serializing_if = "Vec::is_empty")]

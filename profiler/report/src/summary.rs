@@ -45,7 +45,6 @@ pub struct Summary {
     /// Off-CPU time of the main thread, or of all threads if none ran; `None`: waits were not traced.
     pub waits: Option<WaitSummary>,
     /// The critical path of the command's first thread; `None`: unknown.
-    #[serde(default)]
     pub path: Option<PathSummary>,
     /// Findings, the most important first.
     pub findings: Vec<Finding>,

@@ -11,12 +11,11 @@ pub const MAX_NAME: usize = 256;
 
 /// A part of what is known; of a process that is in several parts, the last one counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Owners {
     /// Cgroups of version 2, each with its processes.
-    #[serde(default)]
     pub cgroups: Vec<CgroupProcesses>,
     /// Containers whose names are known.
-    #[serde(default)]
     pub containers: Vec<Container>,
 }
 

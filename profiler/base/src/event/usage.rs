@@ -107,18 +107,15 @@ pub struct UsageSample {
 
 /// `memory.events`, or `memory.failcnt` of version 1 as `max`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct MemoryEvents {
     /// Processes were throttled because `memory.high` was exceeded.
-    #[serde(default)]
     pub high: u64,
     /// The limit would have been exceeded.
-    #[serde(default)]
     pub max: u64,
     /// An allocation was about to fail.
-    #[serde(default)]
     pub oom: u64,
     /// Processes were killed.
-    #[serde(default)]
     pub oom_kill: u64,
 }
 

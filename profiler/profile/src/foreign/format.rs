@@ -16,20 +16,15 @@ pub struct RawProfile {
 }
 
 /// `meta`
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct RawMeta {
     /// Milliseconds between samples.
-    #[serde(default)]
     pub interval: f64,
-    #[serde(default)]
     pub importer: Option<String>,
-    #[serde(default)]
     pub product: Option<String>,
-    #[serde(default)]
     pub sample_units: Option<RawUnits>,
     /// Milliseconds since 1970.
-    #[serde(default)]
     pub start_time: f64,
 }
 
@@ -42,14 +37,13 @@ pub struct RawUnits {
 }
 
 /// A row of `libs`.
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
+#[serde(default)]
 pub struct RawLib {
-    #[serde(default)]
     pub name: String,
-    #[serde(default)]
     pub path: String,
     /// On Linux the build id, in hexadecimal digits.
-    #[serde(rename = "codeId", default)]
+    #[serde(rename = "codeId")]
     pub code_id: Option<String>,
 }
 
@@ -96,20 +90,14 @@ pub struct RawStacks {
 }
 
 /// A row of `threads`.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct RawThread {
-    #[serde(default)]
     pub name: String,
-    #[serde(default)]
     pub process_name: Option<String>,
-    #[serde(default)]
     pub pid: serde_json::Value,
-    #[serde(default)]
     pub tid: serde_json::Value,
-    #[serde(default)]
     pub is_main_thread: bool,
-    #[serde(default)]
     pub samples: RawSamples,
     #[serde(flatten)]
     pub own: RawTables,

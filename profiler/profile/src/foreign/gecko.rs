@@ -34,26 +34,18 @@ struct Lib {
     end: u64,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
 struct Thread {
-    #[serde(default)]
     name: String,
-    #[serde(default)]
     process_name: Option<String>,
-    #[serde(default)]
     pid: Value,
-    #[serde(default)]
     tid: Value,
     #[serde(default, rename = "isMainThread")]
     is_main: bool,
-    #[serde(default)]
     samples: Table,
-    #[serde(default)]
     frame_table: Table,
-    #[serde(default)]
     stack_table: Table,
-    #[serde(default)]
     string_table: Vec<String>,
 }
 

@@ -88,20 +88,18 @@ pub struct RawThread<'a> {
 }
 
 /// A counter.
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
+#[serde(default)]
 pub struct RawCounter<'a> {
     /// Its name.
-    #[serde(default)]
     pub name: Value,
     /// Kind of counter.
-    #[serde(default)]
     pub category: Value,
     /// What it counts.
-    #[serde(default)]
     pub description: Value,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     samples: Option<RawTable<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     sample_groups: Vec<RawGroup<'a>>,
 }
 

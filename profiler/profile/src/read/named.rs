@@ -10,11 +10,10 @@ use symbols::server::{Library, Named};
 use crate::format::Index;
 use crate::input;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
+#[serde(default)]
 struct Outline {
-    #[serde(default)]
     libs: Vec<Lib>,
-    #[serde(default)]
     shared: Shared,
 }
 
