@@ -16,5 +16,5 @@ pub mod cli;
 pub mod record;
 pub mod terminal;
 
-pub use base::{addr, block_pages, event, hash, hex, owner, plural, table};
+pub use base::{addr, block_pages, event, hash, hex, owner, plural, similar, table};
 pub use {capture, fact, profile, report, task, unwind};

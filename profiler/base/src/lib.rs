@@ -34,4 +34,5 @@ pub mod intern;
 pub mod named;
 pub mod owner;
 pub mod plural;
+pub mod similar;
 pub mod table;

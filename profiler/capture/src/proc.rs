@@ -21,4 +21,3 @@ pub mod pidfd;
 pub mod priority;
 pub mod procfs;
 pub mod selection;
-pub mod similar;

@@ -8,8 +8,8 @@ use nix::unistd::User;
 
 use super::super::args;
 use crate::capture::proc::selection::{Conditions, Selection};
-use crate::capture::proc::similar;
 use crate::record::options::Target;
+use crate::similar;
 
 /// What is recorded, and the user to run the command as.
 pub fn target(args: &mut args::Record, command: Option<Vec<OsString>>) -> Result<(Target, Option<String>)> {

@@ -8,8 +8,7 @@ use crate::proc::cgroups::Hierarchy;
 use crate::proc::conmon;
 use crate::proc::containers::{self, Container};
 use crate::proc::selection::Conditions;
-use crate::proc::similar;
-use base::owner;
+use base::{owner, similar};
 
 /// Suffixes of units that have a cgroup (systemd.unit(5)).
 const UNITS: [&str; 6] = [".service", ".scope", ".slice", ".socket", ".mount", ".swap"];

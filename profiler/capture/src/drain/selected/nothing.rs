@@ -6,8 +6,8 @@ use anyhow::{Error, anyhow, bail};
 
 use super::Selected;
 use crate::proc::cgroups::Cgroup;
-use crate::proc::{procfs, similar};
-use base::owner;
+use crate::proc::procfs;
+use base::{owner, similar};
 
 impl Selected {
     /// Why no thread is one of those to record, with similar names.
