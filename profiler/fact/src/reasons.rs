@@ -4,6 +4,7 @@
 mod calls;
 mod kernel;
 mod locks;
+mod signals;
 mod user;
 
 use profiler_common::switch::{
@@ -13,6 +14,7 @@ use profiler_common::switch::{
 pub use self::calls::{call_name, futex_address};
 pub use self::kernel::{Clue, Rank, in_interrupt, input, of_kernel};
 pub use self::locks::{TakenLock, kernel_lock};
+pub use self::signals::is_signal;
 pub use self::user::refined;
 
 use super::WaitReason;

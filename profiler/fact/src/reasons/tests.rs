@@ -4,6 +4,8 @@ use profiler_common::switch::{WAIT_IN_CALL, state};
 
 use super::*;
 
+mod stacks;
+
 const SLEEPS: u32 = state::INTERRUPTIBLE;
 const BLOCKS: u32 = state::UNINTERRUPTIBLE;
 
@@ -266,69 +268,6 @@ fn every_name_has_its_own_entry() {
         let found = input(pattern.trim_end_matches('*')).unwrap();
         assert_eq!((found.rank, found.reason(None)), (rank, reason), "{pattern}");
     }
-}
-
-#[test]
-fn program_functions_distinguish_futexes() {
-    use crate::{Frame, FrameId, FrameName, Location, ModuleId, SourceFrame, StackId, StackNode, Tables};
-    use WaitReason::{Condition, Lock, Poll};
-    use base::addr::{KernelOffset, Svma};
-    let refined_by = |functions: &[&str], reason| {
-        let mut tables = Tables::default();
-        let module = ModuleId(0);
-        // Outermost first, with the kernel's on top.
-        for (number, function) in (0_u32..).zip(functions) {
-            let location = match *function {
-                "" => Location::Kernel {
-                    module,
-                    offset: KernelOffset(1),
-                },
-                _ => Location::Module {
-                    module,
-                    svma: Svma(u64::from(number)),
-                },
-            };
-            tables.frames.push(Frame {
-                location,
-                is_return_address: true,
-            });
-            let parent = number.checked_sub(1).map(StackId::new);
-            tables.stacks.push(StackNode {
-                parent,
-                frame: FrameId(number),
-            });
-            let chain = SourceFrame {
-                function: (*function).into(),
-                ..SourceFrame::default()
-            };
-            let name = FrameName {
-                symbol: (*function).into(),
-                inline_chain: vec![chain],
-                ..FrameName::default()
-            };
-            tables.names.insert(FrameId(number), name);
-        }
-        let innermost = u32::try_from(functions.len()).unwrap().checked_sub(1).map(StackId::new);
-        refined(&tables, innermost, reason)
-    };
-    let parking = ["main", "parking_lot::raw_mutex::RawMutex::lock_slow", "syscall", ""];
-    assert_eq!(refined_by(&parking, Condition), Lock);
-    let condition = ["main", "__pthread_cond_wait", "__futex_abstimed_wait_common", "", ""];
-    assert_eq!(refined_by(&condition, Lock), Condition);
-    let taken_again = [
-        "__pthread_cond_wait",
-        "__pthread_mutex_cond_lock",
-        "__lll_lock_wait",
-        "",
-    ];
-    assert_eq!(refined_by(&taken_again, Lock), Lock);
-    assert_eq!(refined_by(&["main", "odd", ""], Condition), Condition);
-    assert_eq!(
-        refined_by(&["pthread_mutex_lock"], Poll),
-        Poll,
-        "only futexes are looked at"
-    );
-    assert_eq!(refined_by(&[], Lock), Lock);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 
 use crate::cause::{Cause, Effect, EffectKind, HolderRef, Reason, RequestRef};
 use crate::fault::FaultFact;
+use crate::reasons::is_signal;
 use crate::request::RequestFact;
 use crate::wait::{Coverage, WaitFact, WaitReason};
 use crate::{Tables, ThreadId};
@@ -209,7 +210,7 @@ impl Join {
                 };
                 self.hold_up(EffectKind::Wait, wait.thread, span);
             }
-            WaitReason::Lock => self.held_up_holder(wait, ended),
+            WaitReason::Lock => self.held_up_holder(tables, wait, ended),
             _ => {}
         }
     }
@@ -261,7 +262,7 @@ impl Join {
     }
 
     /// What held up the thread that released the lock, while this one waited for it.
-    fn held_up_holder(&mut self, wait: &WaitFact, ended: Ended) {
+    fn held_up_holder(&mut self, tables: &Tables, wait: &WaitFact, ended: Ended) {
         let waker = wait.waker.as_ref().filter(|waker| waker.by_interrupt != Some(true));
         let holder = waker
             .and_then(|waker| waker.thread)
@@ -275,6 +276,11 @@ impl Join {
             .map(|(kind, span)| (span.overlap(ended.span), *kind, *span));
         let longest = overlaps.max_by_key(|(overlap, _, span)| (*overlap, span.start));
         if let Some((_, kind, span)) = longest.filter(|(overlap, ..)| !overlap.is_zero()) {
+            // Last, since few get here.
+            let stack = waker.and_then(|waker| waker.stack);
+            if stack.is_some_and(|stack| is_signal(tables, stack)) {
+                return;
+            }
             let reason = Reason::Holder(HolderRef {
                 effect: effect(kind, holder, span.start),
                 end: span.end,
