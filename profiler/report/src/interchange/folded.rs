@@ -1,5 +1,6 @@
 //! Writes sums as folded stacks for flame graph tools: a line `process;main;inner WEIGHT` per stack.
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use rustc_hash::FxHashMap;
@@ -98,23 +99,58 @@ impl Tree {
         index
     }
 
+    /// Writes the stacks in the order of their names, since numbers of stacks depend on when unused ones were dropped.
     fn lines(&self, out: &mut dyn Write) -> io::Result<()> {
         let names: Vec<String> = self.names.iter().map(|name| plain(name)).collect();
-        let mut path = Vec::new();
-        for node in self.nodes.iter().filter(|node| node.weight > 0) {
-            path.clear();
-            let mut at = Some(node);
-            while let Some(node) = at {
-                path.push(node.name);
-                at = self.nodes.get(node.parent as usize);
+        let name = |node: &Node| names.get(node.name as usize).map_or("", String::as_str);
+        // By parent, the last name first; none have the greatest number.
+        let mut order: Vec<u32> = (0..).take(self.nodes.len()).collect();
+        order.sort_unstable_by_key(|at| {
+            self.nodes
+                .get(*at as usize)
+                .map(|node| (node.parent, Reverse((name(node), node.name))))
+        });
+        let parent = |at: &u32| self.nodes.get(*at as usize).map_or(NONE, |node| node.parent);
+        let children = |of: u32| {
+            let start = order.partition_point(|at| parent(at) < of);
+            let end = order.partition_point(|at| parent(at) <= of);
+            order.get(start..end).unwrap_or_default()
+        };
+        // Nodes to write with their depth, the next one last.
+        let mut left: Vec<(usize, u32)> = children(NONE).iter().map(|root| (0, *root)).collect();
+        let mut path: Vec<&str> = Vec::new();
+        while let Some((depth, at)) = left.pop() {
+            let Some(node) = self.nodes.get(at as usize) else {
+                continue;
+            };
+            path.truncate(depth);
+            path.push(name(node));
+            if node.weight > 0 {
+                writeln!(out, "{} {}", path.join(";"), node.weight)?;
             }
-            for (place, name) in path.iter().rev().enumerate() {
-                let separator = if place > 0 { ";" } else { "" };
-                let name = names.get(*name as usize).map_or("", String::as_str);
-                write!(out, "{separator}{name}")?;
-            }
-            writeln!(out, " {}", node.weight)?;
+            left.extend(children(at).iter().map(|child| (depth + 1, *child)));
         }
         out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_in_the_order_of_names() {
+        let mut tree = Tree::default();
+        for (stack, weight) in [("b;c", 1), ("a", 2), ("b;a;z", 3), ("b", 4), ("a;a", 0), ("b;a;c", 5)] {
+            let mut at = NONE;
+            for name in stack.split(';') {
+                let name = tree.name(name);
+                at = tree.child(at, name);
+            }
+            tree.nodes[at as usize].weight += weight;
+        }
+        let mut out = Vec::new();
+        tree.lines(&mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "a 2\nb 4\nb;a;c 5\nb;a;z 3\nb;c 1\n");
     }
 }
