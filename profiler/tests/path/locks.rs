@@ -183,3 +183,67 @@ fn rows_and_a_profile_say_the_same() {
     let csv = locks(&run.outcome, "log", &["--csv"]);
     assert_eq!(csv.lines().count(), of_log.len() + 1);
 }
+
+fn blocked_in<'l>(locks: &'l [Value], address: &Value) -> Vec<(&'l str, u64, u64)> {
+    let address = format!("{:#x}", address.as_u64().unwrap());
+    let mut found: Vec<_> = locks
+        .iter()
+        .filter(|lock| lock["address"] == *address)
+        .map(|lock| {
+            (
+                lock["lock"].as_str().unwrap(),
+                number(lock, "waits"),
+                number(lock, "blocked_ns"),
+            )
+        })
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn locks_in_the_heap_are_those_of_their_functions() {
+    needs_capture!();
+    let Some(run) = record("inturn", |_| None) else { return };
+    let known = &run.others[0];
+    let locks = report(&run.outcome);
+    let in_turn = blocked_in(&locks, &known["in_turn"]);
+    let [
+        ("futex in read_images", 1, loading),
+        ("futex in write_report", 1, saving),
+    ] = in_turn[..]
+    else {
+        panic!("{in_turn:?}");
+    };
+    assert!(
+        loading + TOLERANCE >= 12_000_000 && saving + TOLERANCE >= 17_000_000,
+        "{in_turn:?}"
+    );
+    let shared = blocked_in(&locks, &known["shared"]);
+    assert!(
+        matches!(
+            shared[..],
+            [("futex in push" | "futex in pop" | "futex in clear", 3, 28_000_000..)]
+        ),
+        "{shared:?}"
+    );
+    let address = format!("{:#x}", known["in_turn"].as_u64().unwrap());
+    let text = locks_text(&run);
+    assert!(
+        text.contains(&format!("futex in write_report, {address}, process inturn")),
+        "{text}"
+    );
+    assert!(text.contains("released in: save"), "{text}");
+}
+
+#[test]
+fn a_killer_held_no_lock() {
+    needs_capture!();
+    let Some(run) = record("killed", |_| None) else { return };
+    let locks = report(&run.outcome);
+    let lock = locks.iter().find(|lock| lock["lock"] == "futex in victim");
+    let lock = lock.unwrap_or_else(|| panic!("{locks:?}"));
+    let holders = lock["by_holder"].as_array().unwrap();
+    assert!(holders.iter().all(|holder| holder["tid"].is_null()), "{lock}");
+    assert_eq!(lock["by_release"][0]["function"], Value::Null, "{lock}");
+}

@@ -123,13 +123,103 @@ fn a_lock_is_what_its_address_or_file_says() {
         let report = LockReport::new(view);
         let find = |name: &str| report.locks.iter().filter(|lock| lock.lock == name).count();
         // Of two processes each.
-        assert_eq!((find("demo.db+0x40c0"), find("0x7f000000")), (2, 2));
-        assert_eq!((find("0xffffffffffffffff"), find("/var/lib/demo.db")), (2, 1));
+        assert_eq!((find("demo.db+0x40c0"), find("/var/lib/demo.db")), (2, 1));
+        let in_heap = |address| {
+            report
+                .locks
+                .iter()
+                .filter(move |lock| lock.address.as_deref() == Some(address))
+        };
+        for address in ["0x7f000000", "0xffffffffffffffff"] {
+            assert_eq!(in_heap(address).count(), 2);
+            assert!(in_heap(address).all(|lock| lock.lock.starts_with("futex ") && lock.file.is_none()));
+        }
         let locked = report.locks.iter().find(|lock| lock.kind == "file").unwrap();
         assert_eq!((locked.pid, locked.file.as_deref()), (None, Some("/var/lib/demo.db")));
         let futex = report.locks.iter().find(|lock| lock.lock == "demo.db+0x40c0").unwrap();
         assert_eq!((futex.address.as_deref(), futex.offset), (Some("0x40c0"), Some(0x40c0)));
     });
+}
+
+/// Waits of thread 0 for addresses in the heap, one after the other: the address, and the stacks of the waiting and of
+/// the releasing thread. Returns address, name and waits of each lock.
+fn in_heap(waits: &[(u64, Option<usize>, Option<usize>)]) -> Vec<(String, String, u64)> {
+    let (tables, stacks) = tables();
+    let mut facts = LockFacts::default();
+    for (i, (address, waited, released)) in (100..).zip(waits) {
+        let waker = WakerFact {
+            time: at(3 * i + i % 1000),
+            pid: 100,
+            tid: 101,
+            thread: Some(ThreadId(1)),
+            stack: released.map(|place| stacks[place]),
+            by_interrupt: Some(false),
+        };
+        let futex = Futex {
+            address: Avma(*address),
+            place: None,
+        };
+        facts.wait(
+            &tables,
+            &WaitFact {
+                start: at(1000 * i),
+                end: at(1000 * i + 100),
+                off: Duration::from_micros(100),
+                thread: ThreadId(0),
+                reason: WaitReason::Lock,
+                count: 1,
+                stack: waited.map(|place| stacks[place]),
+                waker: Some(waker),
+                futex: Some(futex),
+                lock: None,
+                ..numbered(i, &stacks)
+            },
+        );
+    }
+    let view = View::new(&tables, &facts.waits);
+    let locks = LockView::new(&view, facts.lanes.lanes(&tables), &Selector::default(), false);
+    let named = LockReport::new(&locks).locks.into_iter();
+    let mut named: Vec<_> = named
+        .map(|lock| (lock.address.unwrap(), lock.lock, lock.totals.waits))
+        .collect();
+    named.sort();
+    named
+}
+
+#[test]
+fn locks_in_the_heap_are_called_after_their_functions() {
+    let named = |waits: &[_]| {
+        let named = in_heap(waits).into_iter();
+        named
+            .map(|(address, name, waits)| format!("{address} {name} {waits}"))
+            .collect::<Vec<_>>()
+    };
+    let (load, work, nameless) = (Some(0), Some(1), None);
+    assert_eq!(named(&[(16, load, work), (16, load, work)]), ["0x10 futex in load 2"]);
+    assert_eq!(named(&[(16, nameless, work)]), ["0x10 0x10 1"]);
+    // One address, with other functions later; the thread is called from the same function only in the other case.
+    assert_eq!(
+        named(&[(16, load, nameless), (16, work, nameless)]),
+        ["0x10 futex in load 2"]
+    );
+    // Two are distinguished by the function that released them, if it does, else their order.
+    let released = [(16, load, load), (32, load, work)];
+    assert_eq!(
+        named(&released),
+        [
+            "0x10 futex in load released in load 1",
+            "0x20 futex in load released in work 1"
+        ]
+    );
+    let alike = [(32, work, work), (16, work, work), (48, work, load)];
+    assert_eq!(
+        named(&alike),
+        [
+            "0x10 futex #2 in work 1",
+            "0x20 futex #1 in work 1",
+            "0x30 futex in work released in load 1"
+        ]
+    );
 }
 
 #[test]

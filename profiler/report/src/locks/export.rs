@@ -75,19 +75,12 @@ impl NamedRow<'_> {
 #[derive(Debug)]
 pub struct Exporter<'v> {
     view: &'v LockView<'v, 'v>,
-    names: Vec<LockName>,
 }
 
 impl<'v> Exporter<'v> {
     /// Exports the holds of a view.
     pub fn new(view: &'v LockView<'v, 'v>) -> Self {
-        let names = view.locks.iter();
-        Self {
-            view,
-            names: names
-                .map(|lock| LockName::new(view.view.tables, &view.kernel, &lock.lock))
-                .collect(),
-        }
+        Self { view }
     }
 
     /// The holds of all locks, by time.
@@ -116,7 +109,7 @@ impl<'v> Exporter<'v> {
 
     /// The cells of a row, in the order of [`COLUMNS`].
     pub fn row<'r>(&'r self, row: &'r HoldRow) -> [Cell<'r>; COLUMNS.len()] {
-        let name = self.names.get(row.lock);
+        let name = self.view.locks.get(row.lock).map(|lock| &lock.name);
         let process = name.and_then(|name| self.view.view.tables.processes.get(name.process?.index()));
         cells(&NamedRow {
             view: self.view,

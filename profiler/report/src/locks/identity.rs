@@ -113,7 +113,7 @@ pub fn of_kernel(tables: &Tables, stack: StackId) -> Option<(LockKind, Arc<str>)
 /// What a lock is called.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LockName {
-    /// `queue + 0x8 of libfoo.so`, `libfoo.so+0x40c0`, `0x7f12a0000b20`, `mmap_lock of PROCESS`, `cgroup_mutex`,
+    /// `queue + 0x8 of libfoo.so`, `libfoo.so+0x40c0`, `futex in take`, `0x7f12a0000b20`, `mmap_lock of PROCESS`, `cgroup_mutex`,
     /// `mutex #3`, `mutex`, or the path of a file.
     pub text: String,
     /// `futex`, `file`, or the kind of a kernel lock.

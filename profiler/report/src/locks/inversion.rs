@@ -138,6 +138,7 @@ mod tests {
                 by: Holder::Thread(ThreadId(1)),
                 is_selected: true,
             },
+            since: Timestamp(10),
             stack: None,
             released: None,
             holder: None,

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::doing::Timelines;
 use super::holds::Holder;
-use super::identity::{Lock, LockName, of_kernel};
+use super::identity::{Lock, of_kernel};
 use super::inversion::{Inversion, Inversions};
 use super::patterns::{Convoy, Turn, convoy, is_preempted};
 use super::preemption::Preemption;
@@ -140,18 +140,13 @@ impl LockReport {
 
 fn entry(view: &LockView<'_, '_>, contended: &Contended) -> LockEntry {
     let tables = view.view.tables;
-    let name = LockName::new(tables, &view.kernel, &contended.lock);
+    let name = contended.name.clone();
     let process = name.process.and_then(|id| tables.processes.get(id.index()));
-    let mut functions: FxHashMap<Option<FunctionId>, WaitTally> = FxHashMap::default();
     let mut threads: FxHashSet<ThreadId> = FxHashSet::default();
     for wait in contended.waits.iter().filter(|wait| wait.is_selected) {
         threads.insert(wait.turn.thread);
-        functions
-            .entry(view.view.function(wait.stack))
-            .or_default()
-            .merge(&wait.tally);
     }
-    let longest = ranked(functions).into_iter().find_map(|(function, _)| function);
+    let longest = contended.longest(|wait| view.view.function(wait.stack));
     let waiting = longest.and_then(|id| view.view.functions.get(id));
     let taker = name.taker.clone().or_else(|| mostly_taken_by(tables, contended));
     LockEntry {

@@ -34,8 +34,10 @@ impl LockEntry {
     /// Its name, function and process in one line.
     fn title(&self) -> String {
         let mut title = escaped(self.lock.as_bytes());
-        if let Some(function) = &self.function {
-            title = format!("{title} in {}", escaped(function.as_bytes()));
+        match (&self.function, &self.address) {
+            (Some(_), Some(address)) if self.is_called_after_function() => title = format!("{title}, {address}"),
+            (Some(function), _) => title = format!("{title} in {}", escaped(function.as_bytes())),
+            _ => {}
         }
         match (&self.process, self.pid) {
             (Some(process), Some(pid)) => format!("{title}, process {} ({pid})", escaped(process.as_bytes())),
@@ -43,9 +45,14 @@ impl LockEntry {
         }
     }
 
+    /// Whether its name is that of a function, because it is in the heap.
+    fn is_called_after_function(&self) -> bool {
+        self.kind == "futex" && self.file.is_none() && self.lock.starts_with("futex ")
+    }
+
     fn short(&self, place: usize) -> String {
         let is_named = self.kind != "futex" || self.symbol.is_some();
-        if is_named && self.lock.len() > LOCK_WIDTH {
+        if self.is_called_after_function() || (is_named && self.lock.len() > LOCK_WIDTH) {
             return format!("{place} {}", fit_middle(&self.lock, NAME_WIDTH));
         }
         let lock = fit_middle(&self.lock, LOCK_WIDTH);

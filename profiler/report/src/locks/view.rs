@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::doing::Timelines;
+use super::heap;
 use super::holds::{Contention, Hold, Holder, Release, contention, holds};
-use super::identity::{Identify, KernelLocks, Lock};
+use super::identity::{Identify, Lock, LockName};
 use super::patterns::Turn;
 use super::tally::HolderTally;
 use crate::export::ns;
@@ -16,6 +17,7 @@ use crate::path::lanes::{EndedBy, Lanes};
 use crate::waits::tally::WaitTally;
 use crate::waits::{Selector, View};
 use base::addr::Timestamp;
+use fact::reasons::is_signal;
 use fact::{StackId, ThreadId, WaitFact};
 
 /// Most selected waits for locks that are kept, and as many others: some 0.6 GiB each.
@@ -26,9 +28,11 @@ const MAX_WAITS: usize = 1 << 22;
 pub struct LockWait {
     /// Thread, times, and which thread ended it.
     pub turn: Turn,
+    /// When it began; of several, when the first one did.
+    pub since: Timestamp,
     /// Its stack.
     pub stack: Option<StackId>,
-    /// The stack of the thread that ended it.
+    /// The stack of the thread that released the lock.
     pub released: Option<StackId>,
     /// Which thread had the lock when the wait began, if the kernel shows it.
     pub holder: Option<Holder>,
@@ -45,6 +49,8 @@ pub struct LockWait {
 pub struct Contended {
     /// The lock.
     pub lock: Lock,
+    /// What it is called.
+    pub name: LockName,
     /// All waits for it, selected or not.
     pub waits: Vec<LockWait>,
     /// Sums of the selected ones.
@@ -64,8 +70,6 @@ pub struct LockView<'v, 'a> {
     pub left_out: u64,
     /// Every thread's time.
     pub lanes: Lanes,
-    /// The locks of the kernel.
-    pub kernel: KernelLocks,
 }
 
 impl<'v, 'a> LockView<'v, 'a> {
@@ -73,40 +77,39 @@ impl<'v, 'a> LockView<'v, 'a> {
     pub fn new(view: &'v View<'a>, lanes: Lanes, selector: &Selector, conditions: bool) -> Self {
         let mut identify = Identify::new(view, conditions);
         let mut locks: BTreeMap<Lock, Contended> = BTreeMap::new();
+        let mut signals: FxHashMap<StackId, bool> = FxHashMap::default();
         let (mut waits_in_file, mut left_out, mut kept) = (0_u64, 0_u64, [0, 0]);
         for wait in view.waits() {
             waits_in_file = waits_in_file.saturating_add(u64::from(wait.count));
             let Some(lock) = identify.of(&wait) else { continue };
-            let wait = lock_wait(&wait, selector.takes(view, &wait));
+            let by_signal = |stack| *signals.entry(stack).or_insert_with(|| is_signal(view.tables, stack));
+            let wait = lock_wait(&wait, selector.takes(view, &wait), by_signal);
             let kept = &mut kept[usize::from(wait.is_selected)];
             if *kept >= MAX_WAITS {
                 left_out = left_out.saturating_add(u64::from(wait.is_selected));
                 continue;
             }
             *kept += 1;
-            let contended = locks.entry(lock).or_insert_with_key(|lock| Contended {
-                lock: lock.clone(),
-                waits: Vec::new(),
-                totals: WaitTally::default(),
-            });
-            if wait.is_selected {
-                contended.totals.merge(&wait.tally);
-            }
-            contended.waits.push(wait);
+            let contended = locks
+                .entry(lock)
+                .or_insert_with_key(|lock| Contended::new(lock.clone()));
+            contended.push(wait);
         }
-        let mut locks: Vec<Contended> = locks.into_values().filter(|lock| lock.totals.waits > 0).collect();
+        let mut locks = heap::divided(view, locks.into_values().collect());
+        locks.retain(|lock| lock.totals.waits > 0);
         locks.sort_by_key(|lock| std::cmp::Reverse(lock.totals.rank()));
         for lock in &mut locks {
+            lock.name = LockName::new(view.tables, &identify.known, &lock.lock);
             // Those that were aggregated begin later than their first.
             lock.waits.sort_by_key(|wait| wait.turn.start);
         }
+        heap::name(view, &mut locks);
         Self {
             view,
             locks,
             waits_in_file,
             left_out,
             lanes,
-            kernel: identify.known,
         }
     }
 
@@ -194,6 +197,26 @@ fn last_holder(contended: &Contended, last: Option<&Release>) -> Option<Release>
     })
 }
 
+impl Contended {
+    /// A lock without waits so far.
+    pub(super) fn new(lock: Lock) -> Self {
+        Self {
+            lock,
+            name: LockName::default(),
+            waits: Vec::new(),
+            totals: WaitTally::default(),
+        }
+    }
+
+    /// Adds a wait.
+    pub(super) fn push(&mut self, wait: LockWait) {
+        if wait.is_selected {
+            self.totals.merge(&wait.tally);
+        }
+        self.waits.push(wait);
+    }
+}
+
 impl LockWait {
     /// Whether it is a single wait.
     pub fn is_one(&self) -> bool {
@@ -201,7 +224,8 @@ impl LockWait {
     }
 }
 
-fn lock_wait(wait: &WaitFact, is_selected: bool) -> LockWait {
+/// `by_signal`: whether a waker's stack shows that it sent a signal, and so released nothing.
+fn lock_wait(wait: &WaitFact, is_selected: bool, by_signal: impl FnOnce(StackId) -> bool) -> LockWait {
     let tally = WaitTally::of(wait);
     let is_one = wait.count == 1;
     // Several waits end with the last one.
@@ -211,9 +235,11 @@ fn lock_wait(wait: &WaitFact, is_selected: bool) -> LockWait {
         wait.start.max(Timestamp(wait.end.0.saturating_sub(tally.off_ns)))
     };
     let woken = Timestamp(start.0.saturating_add(tally.blocked_ns)).min(wait.end);
+    let released = wait.waker.as_ref().and_then(|waker| waker.stack);
+    let is_release = is_one && !released.is_some_and(by_signal);
     let by = match woken_by(wait) {
-        EndedBy::Thread(thread) if is_one => Holder::Thread(thread),
-        EndedBy::Unrecorded(tid) if is_one => Holder::Unrecorded(tid),
+        EndedBy::Thread(thread) if is_release => Holder::Thread(thread),
+        EndedBy::Unrecorded(tid) if is_release => Holder::Unrecorded(tid),
         _ => Holder::Unknown,
     };
     let holder = wait
@@ -233,8 +259,9 @@ fn lock_wait(wait: &WaitFact, is_selected: bool) -> LockWait {
             by,
             is_selected: is_selected && is_one,
         },
+        since: wait.start,
         stack: wait.stack,
-        released: wait.waker.as_ref().and_then(|waker| waker.stack),
+        released: released.filter(|_| is_release),
         tally,
         is_selected,
     }

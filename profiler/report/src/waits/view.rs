@@ -16,7 +16,7 @@ use fact::reclaim::{LimitReclaim, ReclaimLimit};
 use fact::{Location, ModuleKind, StackId, Tables, WaitFact, WaitReason, upwards};
 
 /// Prefixes of runtime functions that wait on behalf of their callers, in addition to the whole C library.
-const WRAPPERS: [&str; 9] = [
+const WRAPPERS: [&str; 23] = [
     "std::sys::",
     "<std::sys::",
     "std::sync::",
@@ -26,6 +26,20 @@ const WRAPPERS: [&str; 9] = [
     "<parking_lot",
     "__lll_lock_wait",
     "pthread_",
+    "__gthread_",
+    "std::mutex::",
+    "std::__mutex_base",
+    "std::recursive_mutex",
+    "std::timed_mutex",
+    "std::shared_mutex",
+    "std::__shared_mutex",
+    "std::lock_guard<",
+    "std::unique_lock<",
+    "std::shared_lock<",
+    "std::scoped_lock<",
+    "std::condition_variable",
+    "mozilla::detail::MutexImpl::",
+    "mozilla::detail::ConditionVariableImpl::",
 ];
 /// Prefixes of the C library's file names.
 const C_LIBRARY: [&str; 6] = ["libc.so", "libc-2.", "libpthread", "librt.so", "ld-linux", "ld-musl"];
@@ -128,6 +142,20 @@ impl<'a> View<'a> {
     /// The waiting function of a stack: the innermost one outside of the C library and runtimes.
     pub fn function(&self, stack: Option<StackId>) -> Option<FunctionId> {
         *self.waiting.get(stack?.index())?
+    }
+
+    /// The caller of a stack's waiting function, outside of the C library and runtimes.
+    pub fn caller(&self, stack: StackId, function: FunctionId) -> Option<FunctionId> {
+        let mut next = Some(stack);
+        while let Some((at, node)) = next.and_then(|at| Some((at, self.tables.stacks.get(at.index())?))) {
+            // A parent precedes its children: any other index is invalid.
+            next = node.parent.filter(|parent| *parent < at);
+            let mut callers = self.functions.of_frame(node.frame).iter();
+            if callers.any(|id| *id == function) {
+                return callers.next().copied().or_else(|| self.function(next));
+            }
+        }
+        None
     }
 
     /// Name of the waiting function.
