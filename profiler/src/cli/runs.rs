@@ -54,7 +54,7 @@ impl Wanted {
     }
 }
 
-/// The metrics of every recording, or of its part between markers; a folder means all profiles in it.
+/// The metrics of every recording, or of its part between or during markers; a folder means all profiles in it.
 ///
 /// # Errors
 /// A recording can't be read or lacks the markers, or a folder contains none.
@@ -107,8 +107,9 @@ pub fn quietly(file: &Path, wanted: &Wanted) -> Result<Metrics> {
             file.display()
         ));
     }
-    let mut spans = Vec::new();
+    let (mut spans, mut chosen) = (Vec::new(), Vec::new());
     for between in &facts.between {
+        chosen.extend(between.chosen(&tables));
         let (from, to) = between.range(&tables).with_context(|| file.display().to_string())?;
         spans.push(Span::new(from, to));
     }
@@ -128,6 +129,7 @@ pub fn quietly(file: &Path, wanted: &Wanted) -> Result<Metrics> {
         }
     };
     let mut metrics = within(whole.first().copied());
+    metrics.warnings.splice(..0, chosen);
     for (name, span) in wanted.windows.iter().zip(windows) {
         metrics.windows.insert(name.clone(), within(Some(*span)));
     }

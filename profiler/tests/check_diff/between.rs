@@ -159,17 +159,61 @@ fn the_subcommand_finds_the_markers_of_each_recording() {
     assert!(
         check(2, &["--budget", "w.toml"])
             .1
-            .contains("no marker matches `never` of [markers.\"never..\"]; there are: load, ready")
+            .contains("no marker matches `never` of [markers.\"never..\"]; there are: `ready`, `load`")
     );
-    window(0, "load");
+    window(0, "");
     assert!(
         check(2, &["--budget", "w.toml"])
             .1
-            .contains("line 3: `load` needs two markers")
+            .contains("line 3: `` needs a marker or two")
     );
     let (_, error) = check(2, &[&budget[..], &["--from-marker", "lod"]].concat());
     assert!(
-        error.contains("new: ") && error.contains("`lod`; there are: load, ready"),
+        error.contains("new: ") && error.contains("`lod`; similar: `load`"),
         "{error}"
     );
+}
+
+#[test]
+fn a_span_is_that_of_the_longest_marker() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    let line = |from: u64, to: u64, name| format!("{} {} {name}\n", START + from * 1000, START + to * 1000);
+    let markers = line(20, 40, "load") + &line(100, 305, "load") + &line(500, 510, "paint") + &line(600, 600, "now");
+    marked(&place.join("new"), 100, &markers);
+    // Reads 10 to 30.
+    let budget = |limit: u64, table: &str| {
+        std::fs::write(place.join("b.toml"), format!("[{table}]\nbytes_read = {limit}\n")).unwrap();
+    };
+    let check =
+        |code, more: &[&str]| run_expecting(place, code, &[&["check", "new", "--budget", "b.toml"], more].concat());
+    for (limit, code) in [(21 * 4096, 0), (21 * 4096 - 1, 1)] {
+        budget(limit, "total");
+        let (_, note) = check(code, &["--span", "lo*"]);
+        let expected = "new: --span `lo*`: the longest of 2 matching markers, from 100 µs to 305 µs";
+        assert!(note.contains(expected), "{note}");
+        budget(limit, "markers.\"load\"");
+        let (_, note) = check(code, &[]);
+        assert!(
+            note.contains("`load` of [markers.\"load\"]: the longest of 2"),
+            "{note}"
+        );
+    }
+    budget(0, "total");
+    let (_, error) = check(2, &["--span", "laod"]);
+    assert!(error.contains("--span `laod`; similar: `load`"), "{error}");
+    let (_, error) = check(2, &["--span", "now"]);
+    assert!(error.contains("moments without a duration"), "{error}");
+    let (_, error) = check(2, &["--span", "load", "--to-marker", "load"]);
+    assert!(error.contains("cannot be used with"), "{error}");
+    let lines = |options: &[&str]| {
+        let (rows, note) = run_expecting(place, 0, &[&["io", "new", "--csv"], options].concat());
+        (rows.lines().count(), note)
+    };
+    let (rows, note) = lines(&["--span", "load"]);
+    let (between, _) = lines(&["--from", "100us", "--to", "305us"]);
+    assert_eq!(rows, between);
+    assert!(note.contains("--span `load`: the longest of 2"), "{note}");
+    let (paint, note) = lines(&["--span", "paint"]);
+    assert!(paint < rows && note.is_empty(), "{note}");
 }

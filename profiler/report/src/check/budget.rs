@@ -57,7 +57,7 @@ impl Default for Allowance {
 pub struct Entry {
     /// The kind of subject: total, phase, file, section, function or thread.
     pub by: By,
-    /// Name or pattern of the subject; of a total empty, or `FROM..TO` between markers.
+    /// Name or pattern of the subject; of a total empty, or `FROM..TO` between markers, or that of a marker.
     pub name: String,
     /// The metric.
     pub metric: Metric,
@@ -152,9 +152,11 @@ impl Budget {
     }
 }
 
-/// The markers of a window called `FROM..TO`, `FROM..` or `..TO`.
+/// The markers of a window called `FROM..TO`, `FROM..` or `..TO`, or the one marker that it is called after.
 pub fn between(name: &str) -> Option<Between> {
-    let (from, to) = name.split_once("..")?;
+    let Some((from, to)) = name.split_once("..") else {
+        return (!name.is_empty()).then(|| Between::during(name.to_owned()).of_window(name));
+    };
     let pattern = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let (from, to) = (pattern(from), pattern(to));
     (from.is_some() || to.is_some()).then(|| Between::new(from, to).of_window(name))
@@ -206,7 +208,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses tables named `FROM..TO`, with totals between two markers.
+    /// Parses tables named `FROM..TO` or `NAME`, with totals between two markers or during one.
     fn windows(&mut self, windows: &DeTable<'_>) {
         let mut starts: Vec<usize> = windows.keys().map(|name| name.span().start).collect();
         starts.sort_unstable();
@@ -228,7 +230,7 @@ impl Parser<'_> {
                 _ => self.wrong(
                     name.span().start,
                     format!(
-                        "`{}` needs two markers: write `[{MARKERS}.\"FROM..TO\"]` above it",
+                        "`{}` needs a marker or two: write `[{MARKERS}.\"NAME\"]` or `[{MARKERS}.\"FROM..TO\"]` above it",
                         name.get_ref()
                     ),
                 ),

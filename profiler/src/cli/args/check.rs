@@ -11,7 +11,7 @@ use clap::{ArgGroup, Args};
     after_help = "Examples:\n  ngmi check profile.json.gz --budget budget.toml\n  ngmi check runs/ --budget budget.toml --junit check.xml --github\n  \
                   ngmi check new.events --against old.events --allow 3\n  \
                   ngmi check new.events --budget b.toml --from-marker start --to-marker ready\n\n\
-                  A budget names metrics, of the whole recording, of one file, function, thread, section or phase, or between two markers:\n\n  \
+                  A budget names metrics, of the whole recording, of one file, function, thread, section or phase, between two markers, or during one:\n\n  \
                   [total]\n  faults = 120_000\n  disk_wait_ms = 2500\n  \
                   [file.\"libxul.so\"]\n  major_faults = { limit = 400, percent = 5 }\n  [markers.\"load..ready\"]\n  wall_ms = 200\n\n\
                   The exit status is 0 if everything is within its limit, 1 if a limit is exceeded, and 2 for bad input or a metric that cannot be determined."
@@ -37,6 +37,9 @@ pub struct Check {
     /// --from-marker
     #[arg(long, value_name = "NAME")]
     pub to_marker: Option<String>,
+    /// Only what began during the longest marker with this name
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["from_marker", "to_marker"])]
+    pub span: Option<String>,
     /// Also write the result as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,

@@ -11,6 +11,7 @@ use crate::cli::span::times;
 use crate::report::between::Between;
 use crate::report::export::Form;
 use crate::report::select::Selection;
+use crate::terminal::print_note;
 
 /// Filters by what all events have. Their help is in the `ORDER` of each subcommand.
 #[derive(Debug, Args)]
@@ -49,6 +50,13 @@ pub struct EventFilters {
         help = "Only up to the end of the first marker with this name, after that of --from-marker"
     )]
     pub(crate) to_marker: Option<String>,
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["from", "to", "from_marker", "to_marker"],
+        help = "Only during the longest marker with this name"
+    )]
+    pub(crate) span: Option<String>,
 }
 
 impl EventFilters {
@@ -57,7 +65,11 @@ impl EventFilters {
         let (from, to) = time_range(
             input,
             (self.from.as_deref(), self.to.as_deref()),
-            (self.from_marker.as_deref(), self.to_marker.as_deref()),
+            markers(
+                self.from_marker.as_deref(),
+                self.to_marker.as_deref(),
+                self.span.as_deref(),
+            ),
         )?;
         Ok(Selection {
             files: self.files.clone(),
@@ -77,16 +89,27 @@ impl EventFilters {
 pub(crate) fn time_range(
     input: &Path,
     (from, to): (Option<&str>, Option<&str>),
-    (from_marker, to_marker): (Option<&str>, Option<&str>),
+    markers: Option<Between>,
 ) -> anyhow::Result<(Option<Duration>, Option<Duration>)> {
     let (from, to) = times(from, to)?;
-    if from_marker.is_none() && to_marker.is_none() {
+    let Some(mut between) = markers else {
         return Ok((from, to));
-    }
-    let mut between = Between::new(from_marker.map(str::to_owned), to_marker.map(str::to_owned));
+    };
     let (tables, _) = source::read(input, &mut between)?;
     let range = between.range(&tables).with_context(|| input.display().to_string())?;
+    if let Some(chosen) = between.chosen(&tables) {
+        print_note(chosen);
+    }
     Ok((range.0.or(from), range.1.or(to)))
+}
+
+/// What `--from-marker`, `--to-marker` and `--span` select; `None` without any of them.
+pub(crate) fn markers(from: Option<&str>, to: Option<&str>, span: Option<&str>) -> Option<Between> {
+    let owned = |pattern: Option<&str>| pattern.map(str::to_owned);
+    match owned(span) {
+        Some(pattern) => Some(Between::during(pattern)),
+        None => (from.is_some() || to.is_some()).then(|| Between::new(owned(from), owned(to))),
+    }
 }
 
 /// The format of the output.

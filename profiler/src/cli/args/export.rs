@@ -49,6 +49,9 @@ pub struct Export {
     /// --from-marker
     #[arg(long, value_name = "NAME")]
     pub to_marker: Option<String>,
+    /// The critical path during the longest marker with this name
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["from_marker", "to_marker"])]
+    pub span: Option<String>,
 }
 
 /// `--format`

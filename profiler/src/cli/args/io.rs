@@ -33,6 +33,7 @@ const ORDER: &HelpOrder = &[
     ),
     ("from_marker", ""),
     ("to_marker", ""),
+    ("span", ""),
     ("top", ""),
     ("csv", "Print all columns as CSV, one row per request, by time"),
     ("json", ""),

@@ -13,6 +13,7 @@ const ORDER: &HelpOrder = &[
     ("to", ""),
     ("from_marker", ""),
     ("to_marker", ""),
+    ("span", ""),
     ("top", ""),
     (
         "csv",
@@ -26,7 +27,7 @@ const ORDER: &HelpOrder = &[
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  ngmi path\n  ngmi path LOG --thread firefox --to-marker load\n  \
-                  ngmi path LOG --from 0.5 --to 1.2 --csv > path.csv\n\n\
+                  ngmi path LOG --span paint\n  ngmi path LOG --from 0.5 --to 1.2 --csv > path.csv\n\n\
                   Names may be patterns with * and ?. Repeating an option matches any of its values; different options must all match.",
     mut_args(|arg| ordered(arg, ORDER))
 )]
@@ -52,6 +53,9 @@ pub struct Path {
     /// Up to the end of the first marker with this name, after that of --from-marker
     #[arg(long, value_name = "NAME", conflicts_with = "to")]
     pub to_marker: Option<String>,
+    /// During the longest marker with this name
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["from", "to", "from_marker", "to_marker"])]
+    pub span: Option<String>,
     #[command(flatten)]
     pub(crate) output: EventOutput,
 }

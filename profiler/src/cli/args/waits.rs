@@ -29,6 +29,7 @@ const ORDER: &HelpOrder = &[
     ),
     ("from_marker", ""),
     ("to_marker", ""),
+    ("span", ""),
     ("at_least", ""),
     ("locks", ""),
     ("top", ""),
