@@ -5,11 +5,14 @@ use std::hash::{Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use profiler::capture::hooks::disks::BlockMode;
 use profiler::capture::hooks::faults::{FaultMode, FaultSource, Faults};
+use profiler::capture::hooks::waits::OffCpu;
 use profiler::event::{Event, Fault, TaskExit};
 use profiler_common::Loss;
 use profiler_common::fault::{BEFORE_UNKNOWN, FAULT_FAILED, FAULT_MAJOR, FAULT_STARTED};
 
+use crate::emulated::is_emulated;
 use crate::harness::{Recording, Waiting, command, compile, record, skipped};
 
 /// Touches `PAGES` pages of anonymous memory, then a file's pages backwards, also in a child and in four threads,
@@ -112,8 +115,13 @@ fn recorded(folder: &Path, faults: Faults) -> Option<(Recording, u32)> {
     let sleeps = folder.join("sleeps");
     let waiting = Waiting::new(&program, &[file.to_str().unwrap(), sleeps.to_str().unwrap()]);
     let pid = waiting.pid();
+    // An emulated machine takes seconds to verify each program; the tests of the tiers record every event kind.
+    let is_alone = faults.source.is_none() && is_emulated();
     let request = command(pid).with(|terms| {
         terms.faults = faults;
+        if is_alone {
+            (terms.off_cpu, terms.block) = (OffCpu::Off, BlockMode::Off);
+        }
     });
     let recording = record(request, || assert_eq!(waiting.run(), Some(0)));
     let fentry = |hook: &&profiler::event::HookStatus| hook.hook == "fentry/fexit handle_mm_fault";

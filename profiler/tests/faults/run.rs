@@ -37,11 +37,18 @@ pub fn is_slow() -> bool {
     is_debug || is_emulated()
 }
 
-/// Prepares `ngmi record` in this tier; the events are kept in `log`.
+/// Prepares `ngmi record` in this tier; the events are kept in `log`. An emulated machine takes seconds to verify each
+/// program: other event kinds are left to the suite `capture`, which records all of them in each tier there.
 pub fn recorder(tier: Tier, faults: &str) -> Ngmi {
+    let others: &[&str] = if is_emulated() {
+        &["--off-cpu", "off", "--block", "off"]
+    } else {
+        &[]
+    };
     Ngmi::record()
         .args(["--faults", faults, "--fault-source", tier.name()])
         .args(["--keep-events", "log"])
+        .args(others)
 }
 
 /// Records all faults of an oracle. `None` if the oracle cannot run here and printed why; the test then counts as skipped.
