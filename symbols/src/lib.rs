@@ -37,6 +37,7 @@ pub mod home;
 pub mod jitdump;
 pub mod kallsyms;
 pub mod mozilla;
+mod notes;
 pub mod patience;
 pub mod perf_map;
 mod scratch;

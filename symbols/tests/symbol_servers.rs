@@ -17,7 +17,7 @@ use build::sym::{debug_id, symbol_file};
 use build::{Build, Symbol};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use symbols::{AddressNames, Config, SymbolServers, Symbolicator, mozilla};
+use symbols::{AddressNames, Config, Debuginfod, SymbolServers, Symbolicator, mozilla};
 
 const SOURCE: &str = include_str!("programs/inlined.cpp");
 
@@ -310,4 +310,33 @@ fn a_cache_that_cannot_be_written_costs_names_only() {
     let (server, _) = program.answer(Answer::File(program.file.clone().into(), false));
     let servers = server.config(PathBuf::from("/proc/self/cache"));
     program.assert_nameless(&symbolicator(servers), "can't be saved");
+}
+
+#[test]
+fn a_cache_of_debug_files_that_is_not_used_is_named() {
+    let program = stripped();
+    let path = format!("/buildid/{}/debuginfo", program.build.build_id());
+    let server = Server::start(&path, Answer::File(b"\x7fELF".into(), false));
+    let asked = |cache: &Path| {
+        let debuginfod = Debuginfod {
+            urls: vec![server.url.clone()],
+            cache_directory: cache.into(),
+            timeout: Duration::from_mins(1),
+        };
+        let config = Config {
+            debuginfod: Some(debuginfod),
+            ..Config::default()
+        };
+        Symbolicator::new(config).unwrap()
+    };
+    program.assert_nameless(&asked(Path::new("/proc/self/cache")), "debug files can't be saved");
+    let cache = tempfile::tempdir().unwrap();
+    fs::set_permissions(cache.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    program.assert_nameless(&asked(cache.path()), "others may change it: remove it");
+    assert_eq!(server.requests(), 0);
+    // Saved, since its beginning is right; whether the rest is can only be seen later.
+    let cache = tempfile::tempdir().unwrap();
+    program.assert_nameless(&asked(cache.path()), "debuginfo is not used: it is damaged");
+    program.assert_nameless(&asked(cache.path()), "once removed, it is requested again");
+    assert_eq!(server.requests(), 1);
 }

@@ -12,6 +12,7 @@ use tokio::runtime::Runtime;
 
 use crate::download::{OnDownload, Server};
 use crate::home;
+use crate::notes::Notes;
 use crate::store::Store;
 
 /// Default timeout for one file, without `DEBUGINFOD_TIMEOUT`; that of elfutils.
@@ -108,6 +109,7 @@ pub(crate) struct Client {
     store: Store,
     timeout: Duration,
     on_download: Option<OnDownload>,
+    notes: Notes,
 }
 
 impl Client {
@@ -118,17 +120,27 @@ impl Client {
             folder: config.cache_directory,
             timeout: config.timeout,
             on_download,
+            notes: Notes::default(),
         }
     }
 
     /// What was asked, and what failed: for the user.
     pub(super) fn notes(&self) -> Vec<String> {
-        self.servers.iter().flat_map(Server::notes).collect()
+        let servers = self.servers.iter().flat_map(Server::notes);
+        servers.chain(self.notes.all()).collect()
     }
 
     /// The path of the debug file with `build_id`, from the cache or from a server.
     pub(super) fn debug_file(&self, runtime: &Runtime, build_id: &[u8]) -> Option<PathBuf> {
         runtime.block_on(self.file(build_id, Kind::DebugInfo))
+    }
+
+    /// Notes that a file that was saved here is of no use.
+    pub(super) fn note_unusable(&self, path: &Path) {
+        self.notes.add(format!(
+            "{} is not used: it is damaged, for another build, or without symbols; once removed, it is requested again",
+            path.display()
+        ));
     }
 
     /// The path of a file of the build with `build_id`, from the cache or from a server.
@@ -141,18 +153,29 @@ impl Client {
         match self.store.open(&relative) {
             Ok(None) => {}
             Ok(Some(_)) => return Some(self.folder.join(relative)),
-            Err(_) => return None,
+            Err(error) => {
+                self.notes
+                    .add(format!("debug files in the cache are not used: {error}"));
+                return None;
+            }
         }
+        let not_saved = |error: io::Error| self.notes.add(format!("debug files can't be saved: {error}"));
         for server in self.servers.iter().filter(|server| !server.has_failed()) {
             let mut target = DebugFile {
-                out: self.store.create(&relative).ok()?,
+                out: self.store.create(&relative).map_err(not_saved).ok()?,
                 start: Vec::new(),
                 bytes: 0,
             };
             let parts = ["buildid", &build_id, kind.name()];
             let download = server.download(&parts, &mut target, self.timeout, self.on_download.as_ref());
-            if download.await && self.store.keep(target.out, &relative).is_ok() {
-                return Some(self.folder.join(relative));
+            if download.await {
+                return match self.store.keep(target.out, &relative) {
+                    Ok(_) => Some(self.folder.join(relative)),
+                    Err(error) => {
+                        not_saved(error);
+                        None
+                    }
+                };
             }
         }
         None

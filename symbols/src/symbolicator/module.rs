@@ -81,11 +81,13 @@ impl Symbolicator {
             return None;
         }
         locate::debug_file(&opened.elf, &binary.path, &self.extra_symbol_directories).or_else(|| {
-            let path = self
-                .debuginfod
-                .as_ref()?
-                .debug_file(self.runtime.as_ref()?, opened.elf.build_id())?;
-            locate::open_if_same(&path, &opened.elf, None)
+            let client = self.debuginfod.as_ref()?;
+            let path = client.debug_file(self.runtime.as_ref()?, opened.elf.build_id())?;
+            let found = locate::open_if_same(&path, &opened.elf, None);
+            if found.is_none() {
+                client.note_unusable(&path);
+            }
+            found
         })
     }
 }

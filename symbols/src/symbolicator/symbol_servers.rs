@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::{self, BufWriter};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use samply_symbols::DebugIdExt as _;
@@ -18,6 +17,7 @@ use super::sym_file::{Extent, SymbolFile};
 use super::{AddressNames, BinaryRequest, Symbolicator};
 use crate::cfi::FunctionRanges;
 use crate::download::{OnDownload, Server};
+use crate::notes::Notes;
 use crate::store::Store;
 use crate::{home, mozilla};
 
@@ -25,8 +25,6 @@ use crate::{home, mozilla};
 const TIMEOUT: Duration = Duration::from_mins(5);
 /// Longest name of a file that is requested.
 const MAX_NAME: usize = 255;
-/// Notes about the cache, at most.
-const NOTES: usize = 8;
 
 /// The servers for symbol files, and the cache for downloads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +76,7 @@ pub(crate) struct Client {
     store: Store,
     timeout: Duration,
     on_download: Option<OnDownload>,
-    notes: Mutex<Vec<String>>,
+    notes: Notes,
 }
 
 impl Client {
@@ -100,7 +98,7 @@ impl Client {
             store: Store::new(config.cache_directory.clone()),
             timeout: config.timeout,
             on_download,
-            notes: Mutex::default(),
+            notes: Notes::default(),
         }
     }
 
@@ -129,8 +127,7 @@ impl Client {
     /// What was asked, and what failed: for the user.
     pub(crate) fn notes(&self) -> Vec<String> {
         let servers = self.places.iter().flat_map(|place| place.server.notes());
-        let own = self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        servers.chain(own).collect()
+        servers.chain(self.notes.all()).collect()
     }
 
     async fn from(&self, place: &Place, name: &str, id: DebugId) -> Option<File> {
@@ -141,14 +138,15 @@ impl Client {
             Ok(Some(file)) if is_whole(&file) => return Some(file),
             Ok(_) => {}
             Err(error) => {
-                self.note(format!("the symbols of {name} in the cache are not used: {error}"));
+                self.notes
+                    .add(format!("the symbols of {name} in the cache are not used: {error}"));
                 return None;
             }
         }
         if place.server.has_failed() {
             return None;
         }
-        let saved = |error: io::Error| self.note(format!("the symbols of {name} can't be saved: {error}"));
+        let saved = |error: io::Error| self.notes.add(format!("the symbols of {name} can't be saved: {error}"));
         let target = self.store.create(&relative).map_err(saved).ok()?;
         let mut checked = Checked::new(BufWriter::with_capacity(1 << 20, target), id);
         let parts = [name, &id_text, &file_name];
@@ -164,16 +162,9 @@ impl Client {
         match whole.and_then(|file| self.store.keep(file, &relative)) {
             Ok(file) => Some(file),
             Err(error) => {
-                self.note(format!("{file_name} is not used: {error}"));
+                self.notes.add(format!("{file_name} is not used: {error}"));
                 None
             }
-        }
-    }
-
-    fn note(&self, note: String) {
-        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        if notes.len() < NOTES && !notes.contains(&note) {
-            notes.push(note);
         }
     }
 }
@@ -254,7 +245,9 @@ impl Symbolicator {
         let file = runtime.block_on(client.file(&binary.path, id))?;
         let symbols = SymbolFile::load(runtime, &file, id);
         if symbols.is_none() {
-            client.note(format!("the symbols of {} are damaged", binary.path.display()));
+            client
+                .notes
+                .add(format!("the symbols of {} are damaged", binary.path.display()));
         }
         symbols
     }
