@@ -30,6 +30,7 @@ use self::merge::Merge;
 use self::raw::RawProcess;
 pub use self::text::Tool;
 use crate::input;
+use base::plural::counted;
 use fact::{FactSink, Tables};
 
 /// The oldest version of the format whose markers have phases: Firefox 80.
@@ -43,7 +44,7 @@ pub enum GeckoError {
     #[error("the browser's profile could not be read")]
     Io(#[from] std::io::Error),
     /// The input is not JSON.
-    #[error("neither a profile of Firefox's profiler nor a trace of Chrome in JSON (--trace-startup-format=json): {0}")]
+    #[error("neither a profile of Firefox's profiler nor a trace of Chrome in JSON (--trace-startup-format=json)")]
     Json(#[from] serde_json::Error),
     /// The input has no version.
     #[error(
@@ -51,9 +52,9 @@ pub enum GeckoError {
          (--trace-startup-format=json)"
     )]
     Unknown,
-    /// The input was saved by the profiler's web page.
+    /// The input is in the format of the profiler's web page, as ours are.
     #[error(
-        "this profile was saved by the profiler's web page; name the file that Firefox wrote (MOZ_PROFILER_SHUTDOWN)"
+        "this profile is in the format of the profiler's web page; name the file that Firefox wrote (MOZ_PROFILER_SHUTDOWN)"
     )]
     Processed,
     /// The input is too old.
@@ -64,10 +65,17 @@ pub enum GeckoError {
     Twice,
     /// No marker belongs to the recording.
     #[error(
-        "none of {0}'s {1} markers belongs to this recording: other processes, or another time; \
-         merge the profile of the {0} that was recorded"
+        "none of {0}'s {markers} belongs to this recording: other processes, or another time; merge the file of the {0} \
+         that was recorded",
+        markers = counted(*.1, "marker")
     )]
     Other(Tool, u64),
+    /// The input has no marker at all.
+    #[error("{0} wrote no markers into it")]
+    Empty(Tool),
+    /// The input ends before its first marker.
+    #[error("it ends before {0}'s first marker")]
+    Cut(Tool),
     /// The trace has another clock.
     #[error("the trace's times are of clock {0}; only those of CLOCK_MONOTONIC fit a recording")]
     Clock(String),

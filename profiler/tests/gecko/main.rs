@@ -276,7 +276,11 @@ fn another_firefox_is_refused() {
         &[],
     );
     let error = merge(strange.to_string().as_bytes()).unwrap_err();
-    assert!(matches!(error, GeckoError::Other(_, 2)), "{error}");
+    assert!(error.to_string().contains("none of Firefox's 2 markers"), "{error}");
+    let empty = whole(34, &[rows(77, 77, &json!([]))], &[]).to_string();
+    assert!(matches!(merge(empty.as_bytes()), Err(GeckoError::Empty(_))));
+    let cut = &empty.as_bytes()[..empty.len() - 3];
+    assert!(matches!(merge(cut), Err(GeckoError::Cut(_))));
 }
 
 #[test]

@@ -209,10 +209,12 @@ impl Merge {
     /// Passes the markers on, by time.
     pub fn finish(mut self, tables: &mut Tables, sink: &mut dyn FactSink) -> Result<Merged, GeckoError> {
         if self.marks.is_empty() {
-            return Err(GeckoError::Other(
-                self.merged.tool,
-                self.merged.left.unrecorded.saturating_add(self.merged.left.outside),
-            ));
+            let (tool, left) = (self.merged.tool, &self.merged.left);
+            return Err(match left.unrecorded.saturating_add(left.outside) {
+                0 if self.merged.is_cut => GeckoError::Cut(tool),
+                0 => GeckoError::Empty(tool),
+                others => GeckoError::Other(tool, others),
+            });
         }
         self.marks.sort_by_key(|mark| mark.start);
         self.merged.markers = self.marks.len() as u64;
