@@ -25,6 +25,8 @@ fn with(mut event: Value, more: &Value) -> Value {
 fn example() -> Value {
     let user = json!({"cat": "blink.user_timing", "args": {"data": {"startTime": 3.5, "type": "x"}, "startTime": 1}});
     json!([
+        {"ph": "M", "name": "process_name", "pid": 7, "tid": 0, "ts": 0, "cat": "__metadata", "args": {"name": "Browser"}},
+        {"ph": "M", "name": "thread_name", "pid": 7, "tid": 7, "ts": 0, "cat": "__metadata", "args": {"name": "CrBrowserMain"}},
         {"ph": "M", "name": "thread_name", "pid": 8, "tid": 8, "ts": 0, "cat": "__metadata", "args": {"name": "Isolated Web Content"}},
         // Not in the order of their times.
         event("E", "", 7, 7, 40.0),
@@ -65,6 +67,7 @@ fn markers_are_on_the_recorded_threads_at_their_times() {
                 1 of threads that were not recorded, 1 link between events, 1 event of other kinds";
     assert_eq!(merged.to_string(), text);
     assert_eq!(tables.threads[1].name, "Isolated Web Content");
+    assert_eq!(tables.threads[0].name, "Browser");
     let payload = |thread: usize, mark: usize| -> Value {
         let mark = gecko(&collected.threads[thread].marks[mark]);
         serde_json::from_str(mark.data.as_deref().unwrap()).unwrap()

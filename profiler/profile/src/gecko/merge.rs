@@ -232,7 +232,7 @@ impl Merge {
         tables.recording.gecko = Some(Box::new(self.gecko));
         for (id, name) in self.names {
             if let Some(name) = name {
-                threads::rename(tables, id, &name);
+                threads::rename(tables, id, &name, self.merged.tool);
             }
         }
         self.marks.iter().for_each(|mark| sink.mark(tables, mark));

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::text::Tool;
 use base::addr::Timestamp;
 use fact::{ProcessId, Tables, ThreadId};
 
@@ -82,13 +83,15 @@ impl Recorded {
     }
 }
 
-/// Completes a name that the kernel cut, or Firefox in its middle (`Backgro~Pool #1`).
-pub fn rename(tables: &mut Tables, id: ThreadId, name: &str) {
+/// Completes a name that the kernel cut, or Firefox in its middle (`Backgro~Pool #1`), and replaces that of a main thread of
+/// Chrome, which is the program's.
+pub fn rename(tables: &mut Tables, id: ThreadId, name: &str, tool: Tool) {
     let Some(thread) = tables.threads.get_mut(id.index()) else {
         return;
     };
     let (first, last) = thread.name.split_once('~').unwrap_or((&thread.name, ""));
-    if thread.name.len() == KERNEL_NAME && name.starts_with(first) && name.ends_with(last) {
+    let is_longer = thread.name.len() == KERNEL_NAME && name.starts_with(first) && name.ends_with(last);
+    if is_longer || (thread.is_main && tool == Tool::Chrome) {
         name.clone_into(&mut thread.name);
     }
 }

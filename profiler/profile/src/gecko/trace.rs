@@ -81,6 +81,7 @@ pub fn read(merge: &mut Merge, text: &[u8], tables: &Tables) -> Result<(), Gecko
 struct Reader<'a> {
     events: Vec<Event<'a>>,
     names: FxHashMap<(u32, u32), String>,
+    process_names: FxHashMap<u32, String>,
     processes: FxHashSet<u32>,
     /// The latest time of any.
     last: Timestamp,
@@ -99,8 +100,12 @@ impl<'a> Reader<'a> {
             Phase::Flow => left.flows += 1,
             Phase::Other => left.others += 1,
             Phase::Metadata => {
-                let name = raw.metadata_name().filter(|_| self.names.len() < limits::THREADS);
-                self.names.extend(name);
+                let has_room = self.names.len().max(self.process_names.len()) < limits::THREADS;
+                match raw.metadata_name().filter(|_| has_room) {
+                    Some(((pid, Some(tid)), name)) => drop(self.names.insert((pid, tid), name)),
+                    Some(((pid, None), name)) => drop(self.process_names.insert(pid, name)),
+                    None => {}
+                }
             }
             phase => match raw.event(phase) {
                 Some(event) => {
@@ -125,8 +130,12 @@ impl<'a> Reader<'a> {
                     .threads
                     .find(event.pid, event.tid, event.start.max(recording.start));
                 let found = found.or_else(|| sandboxed.find(event.pid, event.tid));
-                let name = self.names.get(&(event.pid, event.tid)).cloned();
-                merge.names.extend(found.map(|id| (id, name)));
+                let of_process = found.and_then(|id| {
+                    let is_main = tables.threads.get(id.index())?.is_main;
+                    self.process_names.get(&event.pid).filter(|_| is_main)
+                });
+                let name = of_process.or_else(|| self.names.get(&(event.pid, event.tid)));
+                merge.names.extend(found.map(|id| (id, name.cloned())));
                 found
             });
             match thread {

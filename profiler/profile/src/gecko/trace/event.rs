@@ -103,13 +103,15 @@ impl<'a> RawEvent<'a> {
         time(self.ts + self.dur).unwrap_or_default()
     }
 
-    /// A thread's name.
-    pub fn metadata_name(&self) -> Option<((u32, u32), String)> {
-        let args: Value = serde_json::from_str(self.args.filter(|_| self.name == "thread_name")?.get()).ok()?;
-        Some((
-            (self.pid, self.tid),
-            short(args["name"].as_str()?, limits::NAME).to_owned(),
-        ))
+    /// The name of a thread, or of a process, whose second id is `None`.
+    pub fn metadata_name(&self) -> Option<((u32, Option<u32>), String)> {
+        let tid = match &*self.name {
+            "thread_name" => Some(self.tid),
+            "process_name" => None,
+            _ => return None,
+        };
+        let args: Value = serde_json::from_str(self.args?.get()).ok()?;
+        Some(((self.pid, tid), short(args["name"].as_str()?, limits::NAME).to_owned()))
     }
 
     /// The event; `None`: its times are not times.
