@@ -301,7 +301,7 @@ fn conclude(
     let plan = Plan {
         sources: (options.result.include_source)
             .then(|| SourcePlaces::new(&options.source_roots, &setting.environment)),
-        servers: servers.clone(),
+        servers,
         max_samples: options.result.max_samples,
         complete_log: spool.is_kept() && captured.log_failed.is_none(),
         this_boot: false,
@@ -311,7 +311,6 @@ fn conclude(
     };
     let mapped = std::mem::take(&mut captured.mapped);
     let (mut summary, output) = conversion.make(spool, output, mapped, plan)?;
-    advice::advise(&mut summary, &servers);
     finish::place(output, &mut summary)?;
     handover::warn(options, captured, &summary.left);
     Ok(summary)

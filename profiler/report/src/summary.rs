@@ -22,7 +22,7 @@ use fact::{FactSink, FrameId, Location, Mark, MergedThreads, ModuleId, SampleFac
 
 pub use cost::CostSummary;
 pub use faults::FaultSummary;
-pub use nameless::NamelessModule;
+pub use nameless::{NamelessModule, nameless_modules};
 pub use path::PathSummary;
 pub use stacks::StackSummary;
 use text::list;

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 use super::args::Convert;
-use crate::record::advice;
 use crate::record::conversion::Maker;
 use crate::record::finish::{self, OpenLog, Plan};
 use crate::record::options::ResultOptions;
@@ -48,9 +47,7 @@ pub fn run(args: Convert) -> Result<ExitCode> {
         notes: Vec::new(),
     };
     drop(log);
-    let servers = plan.servers.clone();
     let mut summary = maker.make((&file, &args.log), &mut output, Vec::new(), plan)?;
-    advice::advise(&mut summary, &servers);
     finish::place(output, &mut summary)?;
     let lost = super::show(&summary, result)?;
     Ok(if lost { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -13,6 +13,7 @@ use profiler_common::Loss;
 use serde::{Deserialize, Serialize};
 use symbols::OnDownload;
 
+use super::advice;
 use super::binaries::OpenBinaries;
 use super::gecko;
 use super::names;
@@ -141,9 +142,11 @@ pub fn finish(log: OpenLog, output: &mut Output, binaries: &OpenBinaries, plan: 
             .iter()
             .map(|path| format!("{} was left out: its file system does not answer", path.display())),
     );
+    let nameless = advice::advise(&mut tables, &collected, &plan.servers);
     bar.finish_and_clear();
     let bar = progress.spinner("writing");
     let mut summary = write_and_sum(output, &tables, &collected)?;
+    summary.nameless = nameless;
     bar.finish_and_clear();
     // The process ends soon: to free each part would only take time.
     std::mem::forget((tables, collected));

@@ -17,6 +17,7 @@ use symbols::Config;
 use symbols::elf::ElfFile;
 use symbols::patience::{Progress, patiently, sharing_a_thread};
 
+use super::advice;
 use super::finish::Plan;
 use crate::capture::files::open::open_regular;
 use crate::capture::socket::wire::Mapped;
@@ -63,7 +64,11 @@ impl Reach {
     /// What the profile of these files needs.
     pub fn of(mapped: &[(Mapped, Option<File>)], plan: &Plan) -> Self {
         let mut reach = Self {
-            folders: vec![SYSTEM_DEBUG.into()],
+            folders: [SYSTEM_DEBUG]
+                .into_iter()
+                .chain(advice::READS)
+                .map(PathBuf::from)
+                .collect(),
             ..Self::default()
         };
         reach

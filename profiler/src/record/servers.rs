@@ -43,7 +43,7 @@ impl NameServers {
     #[must_use]
     pub fn for_files<'p>(&self, files: impl Iterator<Item = &'p Path>) -> Self {
         let mut folders: FxHashSet<&Path> = FxHashSet::default();
-        let found: Vec<PathBuf> = (files.filter(|_| self.mozilla && !self.offline))
+        let found: Vec<PathBuf> = (files.filter(|_| self.mozilla))
             .filter_map(|path| Some((path, path.parent()?)))
             .filter(|(_, folder)| folders.insert(folder))
             .take(FOLDERS)
@@ -51,9 +51,17 @@ impl NameServers {
             .map(|(_, folder)| folder.to_owned())
             .collect();
         Self {
-            mozilla: !found.is_empty(),
+            mozilla: !found.is_empty() && !self.offline,
             mozilla_folders: Some(found),
             ..self.clone()
+        }
+    }
+
+    /// Whether a file is of a build from Mozilla.
+    pub fn is_mozillas(&self, path: &Path) -> bool {
+        match &self.mozilla_folders {
+            Some(folders) => folders.iter().any(|folder| path.parent() == Some(folder)),
+            None => mozilla::is_build(path),
         }
     }
 
@@ -142,6 +150,7 @@ mod tests {
             ..servers
         };
         assert!(offline.caches().is_empty());
-        assert!(!offline.for_files(files.iter().map(PathBuf::as_path)).mozilla);
+        let offline = offline.for_files(files.iter().map(PathBuf::as_path));
+        assert!(!offline.mozilla && offline.is_mozillas(&files[0]) && !offline.is_mozillas(&files[1]));
     }
 }

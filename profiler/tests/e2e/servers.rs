@@ -132,6 +132,9 @@ fn a_stripped_program_has_the_names_of_the_server() {
         "{said}"
     );
     assert!(!named.stderr.contains("split has no symbols"), "{}", named.stderr);
+    let info = |outcome: &Outcome| outcome.profile().meta["extra"].to_string();
+    assert!(info(&offline).contains("split has no symbols"), "{}", info(&offline));
+    assert!(!info(&named).contains("has no symbols"), "{}", info(&named));
 }
 
 #[test]

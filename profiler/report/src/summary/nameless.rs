@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::list;
 use crate::text::{estimate, fit_middle};
+use fact::reduce::budget::Collected;
 use fact::{FrameId, Location, ModuleId, ModuleKind, Tables, place_of_nameless};
 
 /// Maximum number of modules.
@@ -27,6 +28,18 @@ pub struct NamelessModule {
     pub samples: u64,
     /// What to type to get its names.
     pub remedies: Vec<String>,
+}
+
+/// The modules with the most self samples in functions without a name, of the samples kept for the profile.
+pub fn nameless_modules(tables: &Tables, collected: &Collected) -> Vec<NamelessModule> {
+    let mut self_samples = vec![0_u64; tables.frames.len()];
+    for sample in collected.threads.iter().flat_map(|thread| &thread.samples) {
+        let node = sample.stack.and_then(|stack| tables.stacks.get(stack.index()));
+        if let Some(sum) = node.and_then(|node| self_samples.get_mut(node.frame.index())) {
+            *sum = sum.saturating_add(sample.weight);
+        }
+    }
+    modules(tables, &self_samples)
 }
 
 /// The modules with the most self samples in functions without a name.
