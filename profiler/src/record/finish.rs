@@ -142,6 +142,7 @@ pub fn finish(log: OpenLog, output: &mut Output, binaries: &OpenBinaries, plan: 
             .iter()
             .map(|path| format!("{} was left out: its file system does not answer", path.display())),
     );
+    tables.recording.notes.extend(plan.servers.without_cache());
     let nameless = advice::advise(&mut tables, &collected, &plan.servers);
     bar.finish_and_clear();
     let bar = progress.spinner("writing");

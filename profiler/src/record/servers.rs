@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
-use symbols::{Config, Debuginfod, OnDownload, SymbolServers, mozilla, server_url};
+use symbols::{Config, Debuginfod, OnDownload, SymbolServers, home, mozilla, server_url};
 
 /// Addresses of symbol servers, separated by spaces.
 pub const VARIABLE: &str = "NGMI_SYMBOL_SERVER";
@@ -63,6 +63,19 @@ impl NameServers {
             Some(folders) => folders.iter().any(|folder| path.parent() == Some(folder)),
             None => mozilla::is_build(path),
         }
+    }
+
+    /// Why no server can be asked, although one is to be: there is no folder for its answers.
+    pub fn without_cache(&self) -> Option<String> {
+        let is_named = || {
+            let builds = self.mozilla_folders.as_ref();
+            !self.urls.is_empty()
+                || builds.is_some_and(|folders| !folders.is_empty())
+                || !Debuginfod::named(|name| env::var_os(name)).is_empty()
+        };
+        let note = "no server was asked for names: XDG_CACHE_HOME, or else HOME, is missing or belongs to another user; \
+                    set XDG_CACHE_HOME to a folder of yours";
+        (!self.offline && home::cache_folder().is_none() && is_named()).then(|| note.to_owned())
     }
 
     /// Without Mozilla's server, which is not asked about files that only a foreign recording names.

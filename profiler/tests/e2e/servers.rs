@@ -138,6 +138,21 @@ fn a_stripped_program_has_the_names_of_the_server() {
 }
 
 #[test]
+fn without_a_cache_folder_no_server_is_asked_and_that_is_reported() {
+    needs_capture!();
+    let setting = Setting::new();
+    let record = |args: &[&str]| {
+        let ngmi = Ngmi::record().env("XDG_CACHE_HOME", "").env("HOME", "").args(args);
+        ngmi.program(&setting.program, ["200"]).run()
+    };
+    let outcome = record(&["--symbol-server", &setting.server.url]);
+    let said = "no server was asked for names";
+    assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
+    assert_eq!(setting.server.requests(), 0);
+    assert!(!record(&[]).stderr.contains(said), "none was named");
+}
+
+#[test]
 fn no_network_asks_no_server() {
     needs_capture!();
     let setting = Setting::new();
