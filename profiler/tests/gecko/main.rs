@@ -387,7 +387,7 @@ fn load_merges_into_a_file() {
     let merged = fs::File::open(path("merged.json.gz")).unwrap();
     assert_eq!(lint(merged), Vec::<String>::new());
     let (is_done, said) = load("p.json", "other.json.gz");
-    assert!(!is_done && said.contains("saved by the profiler's web page"), "{said}");
+    assert!(!is_done && said.contains("format of the profiler's web page"), "{said}");
     assert!(!path("other.json.gz").exists());
 }
 

@@ -218,7 +218,7 @@ fn another_clock_and_another_chrome_are_refused() {
     let clock = json!({"traceEvents": example(), "metadata": {"clock-domain": "WIN_QPC"}});
     assert!(bad(&clock).contains("WIN_QPC"));
     let other = bad(&json!([event("I", "a", 99, 99, 5.0)]));
-    assert!(other.contains("none of Chrome's 1 markers"), "{other}");
+    assert!(other.contains("none of Chrome's 1 marker belongs"), "{other}");
     // What Chrome writes without --trace-startup-format=json.
     let binary = merge(b"\x0a\x1f\x00").unwrap_err().to_string();
     assert!(binary.contains("--trace-startup-format=json"), "{binary}");
