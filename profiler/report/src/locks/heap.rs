@@ -121,11 +121,17 @@ pub(super) fn name(view: &View<'_>, locks: &mut [Contended]) {
                 .map(|wait| wait.since)
         });
         let released = |lock: &Called| lock.released_in.map(|released| text(view, released));
+        let mut by_release: FxHashMap<Option<&str>, usize> = FxHashMap::default();
+        for lock in &same {
+            *by_release.entry(released(lock)).or_default() += 1;
+        }
         for (number, lock) in (1..).zip(&same) {
-            let is_alone = same.iter().filter(|other| released(other) == released(lock)).count() == 1;
-            let name = match released(lock) {
+            let release = released(lock);
+            let name = match release {
                 _ if same.len() == 1 => format!("futex in {function}"),
-                Some(released) if is_alone => format!("futex in {function} released in {released}"),
+                Some(released) if by_release.get(&release) == Some(&1) => {
+                    format!("futex in {function} released in {released}")
+                }
                 _ => format!("futex #{number} in {function}"),
             };
             if let Some(named) = locks.get_mut(lock.place) {
