@@ -53,6 +53,7 @@ fn a_forked_daemon_is_named_with_advice() {
     let outcome = Ngmi::record()
         .program("sh", ["-c".as_ref(), script.as_ref(), burn.path.as_os_str()])
         .run();
+    outcome.expect_code(0);
     let daemon: u32 = outcome.stdout.trim().parse().unwrap();
     assert!(procfs::is_alive(daemon), "ngmi does not end it");
     let daemons_pid = nix::unistd::Pid::from_raw(i32::try_from(daemon).unwrap());

@@ -59,7 +59,7 @@ impl SymbolApi {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                let question = body(&mut stream);
+                let Some(question) = body(&mut stream) else { continue };
                 let results: Vec<Value> = question["jobs"].as_array().unwrap().iter().map(result).collect();
                 let modules = question["jobs"].as_array().unwrap().iter();
                 let modules = modules.map(|job| job["memoryMap"][0].as_array().unwrap().clone());
@@ -77,7 +77,8 @@ impl SymbolApi {
     }
 }
 
-fn body(stream: &mut TcpStream) -> Value {
+/// `None` for a connection that ends without a request: a client may open one that it does not use.
+fn body(stream: &mut TcpStream) -> Option<Value> {
     let mut reader = BufReader::new(stream);
     let (mut line, mut length) = (String::new(), 0);
     while reader.read_line(&mut line).unwrap() > 2 {
@@ -88,7 +89,7 @@ fn body(stream: &mut TcpStream) -> Value {
     }
     let mut bytes = vec![0; length];
     reader.read_exact(&mut bytes).unwrap();
-    serde_json::from_slice(&bytes).unwrap()
+    (length > 0).then(|| serde_json::from_slice(&bytes).unwrap())
 }
 
 /// The protocol's answer to one job: each function is inlined into another.
