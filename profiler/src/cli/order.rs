@@ -44,8 +44,9 @@ pub fn run(args: &Order) -> Result<ExitCode> {
     let layout = Layout {
         functions: &functions,
         segments: elf.segments(),
+        page: tables.recording.page(),
     };
-    let faulted = seen.pages(&chosen, layout.bytes()).len() as u64;
+    let faulted = seen.pages(&chosen, layout.bytes(), layout.page);
     let prediction = layout.predict(&touched, faulted);
     let linker = Format::from(args.format);
     let code = to_file_or_stdout(output, |mut out| format::write(&mut out, linker, &functions, &touched))?;

@@ -18,6 +18,8 @@ pub struct Layout<'a> {
     pub functions: &'a [FunctionSymbol],
     /// Segments of the file.
     pub segments: &'a [Segment],
+    /// Page size of the recorded machine in bytes.
+    pub page: u64,
 }
 
 /// Comparison of the current order with the new one.
@@ -68,7 +70,7 @@ impl Layout<'_> {
     /// first function.
     pub fn predict(&self, touched: &[Touched], faulted_pages: u64) -> Prediction {
         let (_, end) = self.bytes();
-        let (mut today, mut ordered) = (Walk::new(end), Walk::new(end));
+        let (mut today, mut ordered) = (Walk::new(end, self.page), Walk::new(end, self.page));
         let mut next = self
             .functions
             .iter()
@@ -107,7 +109,7 @@ impl Layout<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::addr::Timestamp;
+    use base::addr::{PAGE, Timestamp};
 
     #[test]
     fn scattered_functions_are_placed_together() {
@@ -131,6 +133,7 @@ mod tests {
         let layout = Layout {
             functions: &functions,
             segments: &segments,
+            page: PAGE,
         };
         let touched: Vec<Touched> = [90, 3, 50, 7, 20, 10, 60, 80]
             .map(|function| Touched {
@@ -158,6 +161,7 @@ mod tests {
         let layout = Layout {
             functions: &functions,
             segments: &[],
+            page: PAGE,
         };
         let touched = [Touched {
             function: 0,

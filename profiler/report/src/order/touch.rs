@@ -1,9 +1,9 @@
 //! Finds the functions of a file that ran, and when each ran first: those with a fault, and those on any stack.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use symbols::elf::{FunctionSymbol, Segment};
 
-use base::addr::{FileOffset, PAGE, Timestamp};
+use base::addr::{FileOffset, Timestamp};
 use fact::fault::Access;
 use fact::{FactSink, FaultFact, Location, MappedFileId, Mark, ModuleId, SampleFact, StackId, Tables, WaitFact};
 
@@ -17,8 +17,8 @@ pub struct Touches {
     stacks: Vec<Option<Timestamp>>,
     /// File offsets that faults executed, and the first time of each.
     places: FxHashMap<(MappedFileId, FileOffset), Timestamp>,
-    /// Pages of files that were faulted in, and the first time of each.
-    pages: FxHashMap<(MappedFileId, u64), Timestamp>,
+    /// Offsets of pages of files that were faulted in.
+    pages: FxHashSet<(MappedFileId, FileOffset)>,
     faults: u64,
 }
 
@@ -88,15 +88,16 @@ impl Touches {
         touched
     }
 
-    /// Pages of the file that were faulted in within this byte range, by first time.
-    pub fn pages(&self, chosen: &Chosen, bytes: (u64, u64)) -> Vec<u64> {
-        let (from, to) = (bytes.0 / PAGE, bytes.1.div_ceil(PAGE));
-        let mut pages: Vec<(Timestamp, u64)> = (self.pages.iter())
-            .filter(|((file, page), _)| chosen.files.contains(file) && (from..to).contains(page))
-            .map(|((_, page), time)| (*time, *page))
-            .collect();
-        pages.sort_unstable();
-        pages.into_iter().map(|(_, page)| page).collect()
+    /// Number of pages of the file, of `page` bytes, that were faulted in within this byte range.
+    pub fn pages(&self, chosen: &Chosen, bytes: (u64, u64), page: u64) -> u64 {
+        let within = |(file, offset): &&(MappedFileId, FileOffset)| {
+            chosen.files.contains(file) && offset.0 / page >= bytes.0 / page && offset.0 < bytes.1
+        };
+        let pages = self.pages.iter().filter(within);
+        pages
+            .map(|(file, offset)| (*file, offset.0 / page))
+            .collect::<FxHashSet<_>>()
+            .len() as u64
     }
 
     /// Every recorded stack and its callers, with the earliest time of each.
@@ -167,10 +168,8 @@ impl FactSink for Touches {
         let Some(place) = fault.place.filter(|_| fault.failed.is_none()) else {
             return;
         };
-        let page = (place.file, fact::reduce::pages::page_of(place.offset));
-        if self.pages.len() < MAX_PLACES || self.pages.contains_key(&page) {
-            let known = self.pages.entry(page).or_insert(fault.start);
-            *known = (*known).min(fault.start);
+        if self.pages.len() < MAX_PLACES {
+            self.pages.insert((place.file, place.offset));
         }
         // A read where code is may be of a table. If the access is unknown, it is usually code.
         let runs = matches!(fault.access, Access::Execute | Access::Unknown);
