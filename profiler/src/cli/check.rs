@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
-use super::args::{Check, markers};
+use super::args::Check;
 use super::output::{print_json, print_styled, to_file_or_stdout, to_stdout};
 use super::runs::{self, Wanted, WantedPaths};
 use crate::report::check::budget::MAX_BYTES;
@@ -27,11 +27,7 @@ pub fn run(args: &Check) -> Result<ExitCode> {
     if args.against.is_empty() && budget.entries.iter().all(|entry| entry.limit.is_none()) {
         bail!("the budget limits nothing by itself; set a number in its entries, or name a baseline with --against");
     }
-    let between = markers(
-        args.from_marker.as_deref(),
-        args.to_marker.as_deref(),
-        args.span.as_deref(),
-    );
+    let between = args.markers.between();
     let windows = budget.windows().into_iter().map(str::to_owned).collect();
     // Asked for: as many waits as `ngmi path` takes.
     let paths = budget.paths().map(|threads| WantedPaths {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::args::{Export, ExportFormat, markers, time_range};
+use super::args::{Export, ExportFormat, time_range};
 use super::missing::About;
 use super::output::{file_of, to_stdout};
 use super::scratch::Scratch;
@@ -126,11 +126,7 @@ struct Source<'a> {
 
 /// Whose critical path is exported.
 fn path_of(args: &Export) -> Result<Selection> {
-    let markers = markers(
-        args.from_marker.as_deref(),
-        args.to_marker.as_deref(),
-        args.span.as_deref(),
-    );
+    let markers = args.markers.between();
     let is_default = args.threads.is_empty() && markers.is_none();
     if !is_default && !args.tables.contains(&Table::Path) {
         bail!("--thread, --from-marker, --to-marker and --span select a critical path: add --table path");

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
-use super::args::{Path, markers, time_range};
+use super::args::{Path, time_range};
 use super::events::print;
 use super::source;
 use super::waits::{WAITS, warn_of_budget};
@@ -52,11 +52,7 @@ fn selection(args: &Path) -> Result<Selection> {
     let (from, to) = time_range(
         &args.input,
         (args.from.as_deref(), args.to.as_deref()),
-        markers(
-            args.from_marker.as_deref(),
-            args.to_marker.as_deref(),
-            args.span.as_deref(),
-        ),
+        args.markers.between(),
     )?;
     Ok(Selection {
         threads: args.threads.clone(),

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
 
+use super::events::MarkerRange;
+
 /// `ngmi check`
 #[derive(Debug, Args)]
 #[command(
@@ -29,17 +31,8 @@ pub struct Check {
     /// Allowed increase over the baseline, where the budget does not set one
     #[arg(long, value_name = "PERCENT", requires = "against")]
     pub allow: Option<f64>,
-    /// Only what began after the start of the first marker with this name (of the program, or a
-    /// page's performance.mark), in each recording
-    #[arg(long, value_name = "NAME")]
-    pub from_marker: Option<String>,
-    /// Only what began before the end of the first marker with this name, after that of
-    /// --from-marker
-    #[arg(long, value_name = "NAME")]
-    pub to_marker: Option<String>,
-    /// Only what began during the longest marker with this name
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["from_marker", "to_marker"])]
-    pub span: Option<String>,
+    #[command(flatten)]
+    pub(crate) markers: MarkerRange,
     /// Also write the result as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,

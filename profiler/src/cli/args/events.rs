@@ -32,31 +32,12 @@ pub struct EventFilters {
     pub(crate) functions: Vec<String>,
     #[arg(long, value_name = "NAME")]
     pub(crate) under: Vec<String>,
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, conflicts_with_all = ["from_marker", "span"])]
     pub(crate) from: Option<String>,
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, conflicts_with_all = ["to_marker", "span"])]
     pub(crate) to: Option<String>,
-    #[arg(
-        long,
-        value_name = "NAME",
-        conflicts_with = "from",
-        help = "Only from the start of the first marker with this name (of the program, or a page's performance.mark)"
-    )]
-    pub(crate) from_marker: Option<String>,
-    #[arg(
-        long,
-        value_name = "NAME",
-        conflicts_with = "to",
-        help = "Only up to the end of the first marker with this name, after that of --from-marker"
-    )]
-    pub(crate) to_marker: Option<String>,
-    #[arg(
-        long,
-        value_name = "NAME",
-        conflicts_with_all = ["from", "to", "from_marker", "to_marker"],
-        help = "Only during the longest marker with this name"
-    )]
-    pub(crate) span: Option<String>,
+    #[command(flatten)]
+    pub(crate) markers: MarkerRange,
 }
 
 impl EventFilters {
@@ -65,11 +46,7 @@ impl EventFilters {
         let (from, to) = time_range(
             input,
             (self.from.as_deref(), self.to.as_deref()),
-            markers(
-                self.from_marker.as_deref(),
-                self.to_marker.as_deref(),
-                self.span.as_deref(),
-            ),
+            self.markers.between(),
         )?;
         Ok(Selection {
             files: self.files.clone(),
@@ -103,12 +80,29 @@ pub(crate) fn time_range(
     Ok((range.0.or(from), range.1.or(to)))
 }
 
-/// What `--from-marker`, `--to-marker` and `--span` select; `None` without any of them.
-pub(crate) fn markers(from: Option<&str>, to: Option<&str>, span: Option<&str>) -> Option<Between> {
-    let owned = |pattern: Option<&str>| pattern.map(str::to_owned);
-    match owned(span) {
-        Some(pattern) => Some(Between::during(pattern)),
-        None => (from.is_some() || to.is_some()).then(|| Between::new(owned(from), owned(to))),
+/// The time range that markers select.
+#[derive(Debug, Args)]
+pub struct MarkerRange {
+    /// Only from the start of the first marker with this name (of the program, or a page's
+    /// performance.mark)
+    #[arg(long, value_name = "NAME")]
+    from_marker: Option<String>,
+    /// Only up to the end of the first marker with this name, after that of --from-marker
+    #[arg(long, value_name = "NAME")]
+    to_marker: Option<String>,
+    /// Only during the longest marker with this name
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["from_marker", "to_marker"])]
+    span: Option<String>,
+}
+
+impl MarkerRange {
+    /// `None` without any of the options.
+    pub(crate) fn between(&self) -> Option<Between> {
+        if let Some(span) = &self.span {
+            return Some(Between::during(span.clone()));
+        }
+        let is_some = self.from_marker.is_some() || self.to_marker.is_some();
+        is_some.then(|| Between::new(self.from_marker.clone(), self.to_marker.clone()))
     }
 }
 

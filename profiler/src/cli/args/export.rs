@@ -4,8 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::events::MarkerRange;
 use super::named;
 use crate::report::interchange::{Table, Weight};
+
+const OF_PATH: &str = "Critical path (--table path)";
 
 /// `ngmi export`
 #[derive(Debug, Args)]
@@ -38,20 +41,11 @@ pub struct Export {
     /// Weight of folded stacks: time (ns), count or bytes
     #[arg(long, value_name = "WEIGHT", hide_possible_values = true, value_parser = named(Weight::ALL, Weight::name))]
     pub weight: Option<Weight>,
-    /// Thread whose critical path is exported, by id or name (`*` matches any text). Default: the
-    /// command's first thread
-    #[arg(long = "thread", value_name = "THREAD")]
+    /// The thread, by id or name (`*` matches any text). Default: the command's first thread
+    #[arg(long = "thread", value_name = "THREAD", help_heading = OF_PATH)]
     pub threads: Vec<String>,
-    /// The critical path from the start of the first marker with this name
-    #[arg(long, value_name = "NAME")]
-    pub from_marker: Option<String>,
-    /// The critical path up to the end of the first marker with this name, after that of
-    /// --from-marker
-    #[arg(long, value_name = "NAME")]
-    pub to_marker: Option<String>,
-    /// The critical path during the longest marker with this name
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["from_marker", "to_marker"])]
-    pub span: Option<String>,
+    #[command(flatten, next_help_heading = OF_PATH)]
+    pub(crate) markers: MarkerRange,
 }
 
 /// `--format`

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::events::{EventOutput, HelpOrder, ordered};
+use super::events::{EventOutput, HelpOrder, MarkerRange, ordered};
 
 const ORDER: &HelpOrder = &[
     ("threads", ""),
@@ -42,20 +42,13 @@ pub struct Path {
     #[arg(long = "process", value_name = "PID|NAME")]
     pub processes: Vec<String>,
     /// From this time on, counted from the start of the recording
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, conflicts_with_all = ["from_marker", "span"])]
     pub from: Option<String>,
     /// Up to this time, counted from the start of the recording
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, conflicts_with_all = ["to_marker", "span"])]
     pub to: Option<String>,
-    /// From the start of the first marker with this name
-    #[arg(long, value_name = "NAME", conflicts_with = "from")]
-    pub from_marker: Option<String>,
-    /// Up to the end of the first marker with this name, after that of --from-marker
-    #[arg(long, value_name = "NAME", conflicts_with = "to")]
-    pub to_marker: Option<String>,
-    /// During the longest marker with this name
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["from", "to", "from_marker", "to_marker"])]
-    pub span: Option<String>,
+    #[command(flatten)]
+    pub(crate) markers: MarkerRange,
     #[command(flatten)]
     pub(crate) output: EventOutput,
 }
