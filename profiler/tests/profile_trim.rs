@@ -221,14 +221,21 @@ fn one_process_reveals_nothing_of_the_others() {
 
 #[test]
 fn an_empty_time_range_is_a_valid_profile() {
-    let none = Cut {
-        from: Some(at(1_000_000)),
-        to: Some(at(1_000_001)),
-        processes: None,
-    };
-    let (tables, collected) = cut(&everything(), &none);
-    assert!(collected.threads.iter().all(|thread| thread.samples.is_empty()));
-    check(&tables, &collected).unwrap();
+    // Of the last, the end is before the start.
+    for (from, to) in [(1_000_000, 1_000_001), (30, 30), (60, 30)] {
+        let none = Cut {
+            from: Some(at(from)),
+            to: Some(at(to)),
+            processes: None,
+        };
+        let mut facts = everything();
+        let wait = facts.waits.first_mut().unwrap();
+        (wait.start, wait.end) = (at(0), at(100));
+        let (tables, collected) = cut(&facts, &none);
+        let mut threads = collected.threads.iter();
+        assert!(threads.all(|thread| thread.samples.is_empty() && thread.waits.is_empty()));
+        check(&tables, &collected).unwrap();
+    }
 }
 
 #[test]

@@ -53,7 +53,8 @@ impl<'a> Filter<'a> {
 
     /// Whether an interval overlaps the kept time, or an instant is within it.
     pub fn is_in_time(&self, start: Timestamp, end: Timestamp) -> bool {
-        start < self.to && (end > self.from || (start == end && start >= self.from))
+        let is_empty = self.from >= self.to;
+        !is_empty && start < self.to && (end > self.from || (start == end && start >= self.from))
     }
 
     fn is_moment_in_time(&self, time: Timestamp) -> bool {
