@@ -155,7 +155,7 @@ impl WaitSummary {
             .map(|(name, part)| format!("{name} {}", duration(part)));
         let mut lines = vec![list("waited:  ", parts, "not at all")];
         for (head, all) in [("held up: ", &self.functions), ("by file: ", &self.files)] {
-            let each = (WIDTH - columns(head)) / MAX_LISTED - 2;
+            let each = (WIDTH - columns(head)) / all.len().clamp(1, MAX_LISTED) - 2;
             let items = all.iter().map(|(name, time)| {
                 let time = duration(*time);
                 format!("{} {time}", fit_middle(name, each.saturating_sub(columns(&time) + 1)))
