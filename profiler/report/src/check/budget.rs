@@ -10,11 +10,14 @@ use toml::de::{DeTable, DeValue};
 use crate::between::Between;
 use crate::metrics::{By, Metric, Unit};
 use base::addr::ns;
+use base::similar;
 
 /// The largest budget that is read, in bytes.
 pub const MAX_BYTES: u64 = 1 << 20;
 /// Table of windows between markers.
 const MARKERS: &str = "markers";
+/// How metrics of critical paths begin.
+const PATH: &str = "path";
 /// Maximum number of windows: each is measured in each recording.
 const MAX_WINDOWS: usize = 64;
 /// The default allowance over the baseline, in percent.
@@ -162,7 +165,6 @@ pub fn between(name: &str) -> Option<Between> {
     (from.is_some() || to.is_some()).then(|| Between::new(from, to).of_window(name))
 }
 
-type Key<'i> = Spanned<std::borrow::Cow<'i, str>>;
 type Value<'i> = Spanned<DeValue<'i>>;
 
 struct Parser<'t> {
@@ -252,43 +254,49 @@ impl Parser<'_> {
 
     fn limits(&mut self, by: By, name: &str, limits: &DeTable<'_>) {
         for (key, value) in limits {
-            let at = key.span().start;
-            let Some(metric) = Metric::of_key(key.get_ref()) else {
-                self.unknown_metric(key);
-                continue;
-            };
-            if !by.has_metric(metric) {
-                let tables = By::ALL.into_iter().filter(|by| by.has_metric(metric)).map(By::name);
-                let tables: Vec<&str> = tables.collect();
-                let (key, tables) = (metric.key(), tables.join("] or ["));
-                self.wrong(
-                    at,
-                    format!("`{key}` is not available by {}; move it below [{tables}]", by.name()),
-                );
-                continue;
+            // `path.disk_ms` is a key in a table to TOML.
+            if let (PATH, DeValue::Table(of_path)) = (key.get_ref().as_ref(), value.get_ref()) {
+                for (reason, value) in of_path {
+                    let key = format!("{PATH}_{}", reason.get_ref());
+                    self.limit(by, name, (&key, reason.span().start), value);
+                }
+            } else {
+                self.limit(by, name, (key.get_ref(), key.span().start), value);
             }
-            let (limit, allow) = match value.get_ref() {
-                DeValue::Table(table) => self.entry(metric, table),
-                _ => (self.quantity(metric, value), None),
-            };
-            self.budget.entries.push(Entry {
-                by,
-                name: name.to_owned(),
-                metric,
-                limit,
-                allow,
-                line: Some(self.line(at)),
-            });
         }
         // The TOML parser sorts by name.
         self.budget.entries.sort_by_key(|entry| entry.line);
     }
 
-    fn unknown_metric(&mut self, key: &Key<'_>) {
-        let known: Vec<String> = Metric::all().map(Metric::key).collect();
-        let name = key.get_ref();
-        let what = format!("unknown metric `{name}`; expected one of {}", known.join(", "));
-        self.wrong(key.span().start, what);
+    /// Parses the limit of a metric, whose key is at this byte.
+    fn limit(&mut self, by: By, name: &str, (key, at): (&str, usize), value: &Value<'_>) {
+        let Some(metric) = Metric::of_key(&key.replace('.', "_")) else {
+            let known = similar::sentence(key, Metric::all().map(Metric::key));
+            self.wrong(at, format!("unknown metric `{key}`{known}"));
+            return;
+        };
+        if !by.has_metric(metric) {
+            let tables = By::ALL.into_iter().filter(|by| by.has_metric(metric)).map(By::name);
+            let tables: Vec<&str> = tables.collect();
+            let (key, tables) = (metric.key(), tables.join("] or ["));
+            self.wrong(
+                at,
+                format!("`{key}` is not available by {}; move it below [{tables}]", by.name()),
+            );
+            return;
+        }
+        let (limit, allow) = match value.get_ref() {
+            DeValue::Table(table) => self.entry(metric, table),
+            _ => (self.quantity(metric, value), None),
+        };
+        self.budget.entries.push(Entry {
+            by,
+            name: name.to_owned(),
+            metric,
+            limit,
+            allow,
+            line: Some(self.line(at)),
+        });
     }
 
     /// Parses `{ limit = 100, percent = 10, plus = 3 }`; each key is optional.

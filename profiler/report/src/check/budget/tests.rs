@@ -41,7 +41,7 @@ fn every_error_has_its_line() {
         "[total]\nfault = 3\nfaults = -1\n[files.x]\n[file.x]\nwall_ms = 1\ncpu_ms = \"2\"\n[thread]\nfaults = 1\n",
     );
     for part in [
-        "line 2: unknown metric `fault`; expected one of wall_ms, cpu_ms, faults,",
+        "line 2: unknown metric `fault`; similar: `fault_wait_ms`, `faults`, `major_faults`, `path_fault_ms`\n",
         "line 3: `faults` must be a whole number, 0 or more",
         "line 4: unknown table `files`; expected one of [total], [phase], [file], [section], [function], [thread], [markers] or [allow]",
         "line 6: `wall_ms` is not available by file; move it below [total]",
@@ -60,6 +60,22 @@ fn every_error_has_its_line() {
             .contains("line 4: unknown key `more`")
     );
     assert!(wrong("[total]\nfaults = 1\nfaults = 2").contains("line 3"));
+}
+
+#[test]
+fn metrics_of_paths_may_have_a_dot() {
+    let text = "[total]\npath.disk_ms = 5\n\"path.lock_ms\" = { limit = 1 }\npath_cpu_ms = 2\n[thread.a]\npath.nothing_ms = 1\n";
+    let errors = wrong(text);
+    assert!(
+        errors.starts_with("line 6: unknown metric `path_nothing_ms`; similar: "),
+        "{errors}"
+    );
+    let budget = Budget::parse(text.split("[thread").next().unwrap()).unwrap();
+    let found: Vec<(String, Option<u64>)> = (budget.entries.iter())
+        .map(|entry| (entry.metric.key(), entry.limit))
+        .collect();
+    let expected = [("path_disk_ms", 5), ("path_lock_ms", 1), ("path_cpu_ms", 2)];
+    assert_eq!(found, expected.map(|(key, ms)| (key.to_owned(), Some(ms * 1_000_000))));
 }
 
 #[test]
