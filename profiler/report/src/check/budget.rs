@@ -270,7 +270,9 @@ impl Parser<'_> {
 
     /// Parses the limit of a metric, whose key is at this byte.
     fn limit(&mut self, by: By, name: &str, (key, at): (&str, usize), value: &Value<'_>) {
-        let Some(metric) = Metric::of_key(&key.replace('.', "_")) else {
+        let of_path = key.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('.'));
+        let plain = of_path.map_or_else(|| key.to_owned(), |rest| format!("{PATH}_{rest}"));
+        let Some(metric) = Metric::of_key(&plain) else {
             let known = similar::sentence(key, Metric::all().map(Metric::key));
             self.wrong(at, format!("unknown metric `{key}`{known}"));
             return;

@@ -70,6 +70,7 @@ fn metrics_of_paths_may_have_a_dot() {
         errors.starts_with("line 6: unknown metric `path_nothing_ms`; similar: "),
         "{errors}"
     );
+    assert!(wrong("[total]\n\"wall.ms\" = 1").contains("unknown metric `wall.ms`"));
     let budget = Budget::parse(text.split("[thread").next().unwrap()).unwrap();
     let found: Vec<(String, Option<u64>)> = (budget.entries.iter())
         .map(|entry| (entry.metric.key(), entry.limit))
