@@ -78,6 +78,9 @@ pub struct Thread {
     pub name: String,
     /// Whether it is its process's first thread.
     pub is_main: bool,
+    /// The thread that created it, if that was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub creator: Option<ThreadId>,
     /// Birth, or the recording's start.
     pub start: Timestamp,
     /// Death; `None` if it outlived the recording.
@@ -102,6 +105,7 @@ impl Thread {
             tid,
             name,
             is_main: false,
+            creator: None,
             start,
             end: None,
             cpu_time_after_last_sample: 0,

@@ -40,7 +40,7 @@ impl Tasks {
             if is_first {
                 self.join_cgroup(process, at, None);
             }
-            self.new_thread(process, at.tid, start, &task.name);
+            self.created_thread(process, task, start);
             return None;
         }
         if task.existed && self.is_alive(at.pid, at.time) {
@@ -57,7 +57,7 @@ impl Tasks {
         if parent.is_none() {
             self.processes[process.index()].name = text(&task.name);
         }
-        self.new_thread(process, at.tid, start, &task.name);
+        self.created_thread(process, task, start);
         (!task.existed).then_some(Happening::Start(process))
     }
 
@@ -297,6 +297,13 @@ impl Tasks {
                 self.new_thread(process, tid, time, name.as_bytes())
             }
         }
+    }
+
+    fn created_thread(&mut self, process: ProcessId, task: &TaskNew, start: Timestamp) {
+        let creator = self.by_tid.get(&task.parent.1).copied().filter(|_| !task.existed);
+        let thread = self.new_thread(process, task.at.tid, start, &task.name);
+        let record = &mut self.threads[thread.index()];
+        record.creator = creator.or(record.creator);
     }
 
     fn new_thread(&mut self, process: ProcessId, tid: u32, start: Timestamp, name: &[u8]) -> ThreadId {

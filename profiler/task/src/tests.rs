@@ -118,6 +118,9 @@ fn fork_inherits_and_exec_replaces() {
     );
     assert_eq!(*record.command_line, ["/bin/cat", "-x"]);
     assert_eq!(tasks.threads[1].name, "cat");
+    // Of the recorded threads, the first one has no creator.
+    let creators: Vec<_> = tasks.threads.iter().map(|thread| thread.creator).collect();
+    assert_eq!(creators, [None, Some(ThreadId(0))]);
 }
 
 #[test]

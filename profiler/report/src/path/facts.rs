@@ -98,7 +98,8 @@ impl PathFacts {
             let parent = parent.map(ProcessId::index).filter(|_| thread.is_main);
             let lane = Lane::new(thread.start, rows.waits, rows.samples);
             let lane = lane.with_reads(rows.reads);
-            lane.of_process(process, parent).ended(thread.end)
+            let lane = lane.of_process(process, parent).created_by(thread.creator);
+            lane.ended(thread.end)
         });
         Lanes::new(lanes.collect())
     }

@@ -86,6 +86,8 @@ pub struct Lane {
     pub(super) process: usize,
     /// The process that created its process, if it is the first thread of it.
     pub(super) parent: Option<usize>,
+    /// The thread that created it, if that is known.
+    pub(super) creator: Option<ThreadId>,
     /// When the thread ended: its last switch.
     ended: Option<Timestamp>,
     waits: Vec<LaneWait>,
@@ -172,6 +174,12 @@ impl Lane {
             parent,
             ..self
         }
+    }
+
+    /// The lane as a thread that this one created.
+    #[must_use]
+    pub fn created_by(self, creator: Option<ThreadId>) -> Self {
+        Self { creator, ..self }
     }
 
     /// The lane as a thread that left its CPU for good at `ended`.

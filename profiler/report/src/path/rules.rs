@@ -136,7 +136,7 @@ pub(super) fn blocked(thread: ThreadId, wait: &LaneWait) -> Spent {
     }
 }
 
-/// Before a thread's birth: its creator, if only one thread of the right process ran then.
+/// Before a thread's birth: its creator. If it is unknown, the thread of the right process that ran then, if only one did.
 fn created(lanes: &Lanes, thread: ThreadId, now: Timestamp) -> Step {
     let creator = creators(lanes, thread, now).filter(|creator| lanes.ran(*creator, now));
     let mut creator = creator.take(2);
@@ -146,13 +146,16 @@ fn created(lanes: &Lanes, thread: ThreadId, now: Timestamp) -> Step {
     }
 }
 
-/// The threads that may have created a thread at that moment: those of its process that live, or of the process that
-/// created it.
+/// The threads that may have created a thread at that moment, if they live: the one that did, else those of its process, or
+/// of the process that created it.
 pub(super) fn creators(lanes: &Lanes, thread: ThreadId, now: Timestamp) -> impl Iterator<Item = ThreadId> {
     let lane = lanes.get(thread);
     let process = lane.map(|lane| lane.parent.unwrap_or(lane.process));
     let threads = process.map_or(&[][..], |process| lanes.of_process(process));
-    let few = if threads.len() <= MAX_CREATORS { threads } else { &[] };
+    let few = match lane.map_or(&[][..], |lane| lane.creator.as_slice()) {
+        [] if threads.len() <= MAX_CREATORS => threads,
+        known => known,
+    };
     let lives = move |creator: &ThreadId| lanes.get(*creator).is_some_and(|lane| lane.has_not_ended(now));
     few.iter()
         .copied()

@@ -212,9 +212,11 @@ fn before_its_birth_a_thread_was_its_creators_work() {
     ];
     let mut lanes = vec![waiting, creator, newborn];
     assert_eq!(path(lanes.clone()), expected);
-    // Two may have created it.
+    // Two may have created it, or it is known.
     lanes.push(lane(0, &[]));
-    assert_eq!(path(lanes)[1], (10, 50, 0, Kind::Wait(WaitReason::Condition)));
+    assert_eq!(path(lanes.clone())[1], (10, 50, 0, Kind::Wait(WaitReason::Condition)));
+    lanes[2] = lanes[2].clone().created_by(Some(ThreadId(1)));
+    assert_eq!(path(lanes), expected);
 }
 
 #[test]

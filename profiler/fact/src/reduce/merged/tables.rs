@@ -42,6 +42,8 @@ pub fn gather(tables: &mut Tables, plan: &Plan, collected: &Collected) {
         .retain(|_| old.next().is_some_and(|old| !plan.is_gathered(old)));
     for thread in &mut tables.threads {
         thread.process = plan.process(thread.process);
+        thread.creator = thread.creator.filter(|creator| !plan.is_gathered(*creator));
+        thread.creator = thread.creator.map(|creator| plan.thread(creator));
     }
     tables.threads.extend(rows);
     for frame in &mut tables.frames {

@@ -28,6 +28,7 @@ fn recorded(programs: &[&str]) -> (Tables, Collected) {
             let name = format!("thread-{number}");
             let mut thread = Thread::born(ProcessId(pid), 1000 + number, name, Timestamp(u64::from(number)));
             thread.is_main = part == 0;
+            thread.creator = number.checked_sub(1).map(ThreadId);
             thread.end = (pid % 2 == 0).then_some(Timestamp(500));
             thread.cpu_time_after_last_sample = 1;
             thread.sum_exec_runtime = Some(u64::from(number) * 10 + 1);
@@ -192,6 +193,17 @@ fn sums_are_independent_of_merged_threads() {
             assert!(facts.waits.iter().all(|wait| wait.thread == thread));
             assert!(facts.marks.iter().all(|mark| mark.thread == thread));
         }
+        let tid = |id: ThreadId| tables.threads[id.index()].tid;
+        let creators = tables
+            .threads
+            .iter()
+            .filter_map(|thread| Some((thread.tid, tid(thread.creator?))));
+        assert!(creators.clone().all(|(tid, creator)| creator + 1 == tid));
+        assert_eq!(
+            creators.count(),
+            alone.saturating_sub(1),
+            "the busiest threads are the last ones"
+        );
         for (process, id) in tables.processes.iter().zip((0..).map(ProcessId)) {
             let main = process.main_thread.unwrap();
             assert_eq!(tables.threads[main.index()].process, id);
