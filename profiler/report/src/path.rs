@@ -17,6 +17,7 @@ pub mod select;
 mod split;
 pub mod tally;
 pub mod text;
+mod vain;
 pub mod view;
 pub mod walk;
 pub mod what_if;

@@ -14,6 +14,7 @@ fn oracles_build() {
         "holders",
         "child",
         "uring",
+        "ticked",
         "ahead",
         "journal",
         "mmaplock",
@@ -120,4 +121,15 @@ fn a_completion_of_io_uring() {
     let links = run.links();
     let vias: Vec<_> = links.iter().map(|(via, _)| *via).collect();
     assert_eq!(vias, [None, Some("poll"), None], "{links:?}");
+}
+
+#[test]
+fn an_event_loop_that_timers_interrupt() {
+    needs_capture!();
+    let Some(run) = exact("ticked") else { return };
+    run.expect_first("worker", "cpu");
+    // As much is saved: neither the ticks nor the timeouts were waited for.
+    let (row, span) = (&run.report["by_part"][0], run.window.end - run.window.start);
+    let (time, saves) = (row["time_ns"].as_u64().unwrap(), row["saves_ns"].as_u64().unwrap());
+    assert!(saves <= span && saves >= time - time / 10, "{row}");
 }

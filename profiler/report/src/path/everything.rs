@@ -49,7 +49,7 @@ fn of_thread(lanes: &Lanes, thread: ThreadId, window: Window, parts: &mut Vec<Pa
     let mut now = lane.last().map_or(window.end, |end| end.min(window.end));
     let mut ran = Vec::new();
     while now > window.start && parts.len() <= MAX_PARTS {
-        let (from, spent) = match rules::step(lanes, thread, window.start, now) {
+        let (from, spent) = match rules::step(lanes, thread, None, window.start, now) {
             Step::Spent(from, spent) => (from, spent),
             Step::Enter { floor, .. } => {
                 now = floor;

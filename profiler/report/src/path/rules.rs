@@ -5,10 +5,14 @@ use fact::{ThreadId, WaitReason};
 
 use super::holders;
 use super::lanes::{Activity, EndedBy, LaneRequest, LaneWait, Lanes};
-use super::walk::{Kind, Spent};
+use super::vain;
+use super::walk::{Kind, Next, Spent};
 
 /// Most threads that a process had in all; beyond, the creators of its threads are unknown.
 const MAX_CREATORS: usize = 4096;
+
+/// Most threads that wait for each other.
+const MAX_HOPS: usize = 64;
 
 /// The next step of the path, backwards from a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,12 +34,16 @@ pub(super) enum Step {
     Lost,
 }
 
-/// What `thread` did just before `now`, which is after `floor`.
-pub(super) fn step(lanes: &Lanes, thread: ThreadId, floor: Timestamp, now: Timestamp) -> Step {
+/// What `thread` did just before `now`, which is after `floor`. `next`: its next wait that was another thread's time.
+pub(super) fn step(lanes: &Lanes, thread: ThreadId, next: Option<Next>, floor: Timestamp, now: Timestamp) -> Step {
     match lanes.at(thread, now) {
         Activity::Ran(since) => Step::Spent(since.max(floor), ran(thread)),
         Activity::Waited(wait) if now > wait.woken => queued(lanes, thread, wait, (floor.max(wait.woken), now)),
-        Activity::Waited(wait) => waited(lanes, thread, wait, (floor.max(wait.start), now)),
+        Activity::Waited(wait) => {
+            let span = (floor.max(wait.start), now);
+            let interrupted = next.and_then(|next| interrupted(lanes, thread, wait, next, span));
+            interrupted.unwrap_or_else(|| waited(lanes, thread, wait, span))
+        }
         Activity::Unborn => created(lanes, thread, now),
     }
 }
@@ -97,6 +105,52 @@ fn requested(
         Some(_) => Step::Spent(start, blocked(thread, wait)),
         None => Step::Spent(from, blocked(thread, wait)),
     }
+}
+
+/// A wait that ended in vain, if it went on soon: the thread that the path was in when the next one began, if that was at
+/// work, else the one that ended the next one, if it waited for work.
+fn interrupted(
+    lanes: &Lanes,
+    thread: ThreadId,
+    wait: &LaneWait,
+    next: Next,
+    (floor, now): (Timestamp, Timestamp),
+) -> Option<Step> {
+    if vain::again(lanes, thread, wait) != Some(next.start) {
+        return None;
+    }
+    let mut candidates = [next.within, next.ended_by].into_iter();
+    let other = candidates.find(|other| *other != thread && at_work(lanes, *other, thread, now))?;
+    Some(Step::Enter {
+        thread: other,
+        via: wait.reason,
+        floor,
+    })
+}
+
+/// Whether a thread ran then, or waited for something else than `not`: for a CPU, a request, or a thread of which that is true.
+fn at_work(lanes: &Lanes, mut thread: ThreadId, not: ThreadId, now: Timestamp) -> bool {
+    for _ in 0..MAX_HOPS {
+        let wait = match lanes.at(thread, now) {
+            Activity::Ran(_) => return true,
+            Activity::Unborn => return false,
+            Activity::Waited(wait) => wait,
+        };
+        if let Some(request) = wait.request {
+            return request.by != Some(not);
+        }
+        match wait.ended_by {
+            _ if now > wait.woken => return true,
+            EndedBy::Thread(by) if by != thread && (lanes.ran(by, now) || waits_too(lanes, by, wait, now)) => {
+                if by == not {
+                    return false;
+                }
+                thread = by;
+            }
+            _ => return !wait.reason.is_idle(),
+        }
+    }
+    false
 }
 
 /// A wakeup by a thread, over whatever: what that thread did, if it ran, or waited for a third one.

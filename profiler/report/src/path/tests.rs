@@ -51,6 +51,7 @@ fn path(lanes: Vec<Lane>) -> Vec<(u64, u64, u32, Kind)> {
     shown.collect()
 }
 
+mod vain;
 mod what_if;
 
 #[test]

@@ -91,6 +91,18 @@ struct Visit {
     thread: ThreadId,
     floor: Timestamp,
     via: Option<WaitReason>,
+    next: Option<Next>,
+}
+
+/// A wait that was another thread's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Next {
+    /// When it began.
+    pub(super) start: Timestamp,
+    /// The thread that the path was in then.
+    pub(super) within: ThreadId,
+    /// The thread that ended it.
+    pub(super) ended_by: ThreadId,
 }
 
 /// The critical path of a thread through a time span, by time. Empty if the span is.
@@ -100,18 +112,32 @@ pub fn walk(lanes: &Lanes, thread: ThreadId, window: Window) -> Vec<Piece> {
         thread,
         floor: window.start,
         via: None,
+        next: None,
     }];
     let mut now = window.end;
     while let Some(visit) = visits.last().copied() {
         if now <= visit.floor {
             visits.pop();
+            if let Some(outer) = visits.last_mut() {
+                let inner = visit.next.filter(|next| next.start == now);
+                outer.next = Some(Next {
+                    start: now,
+                    within: inner.map_or(visit.thread, |next| next.within),
+                    ended_by: visit.thread,
+                });
+            }
             continue;
         }
-        let (from, spent, lane) = match rules::step(lanes, visit.thread, visit.floor, now) {
+        let (from, spent, lane) = match rules::step(lanes, visit.thread, visit.next, visit.floor, now) {
             Step::Spent(from, spent) => (from, spent, visit),
             Step::Enter { thread, via, floor } => {
                 let via = Some(via);
-                visits.push(Visit { thread, floor, via });
+                visits.push(Visit {
+                    thread,
+                    floor,
+                    via,
+                    next: None,
+                });
                 continue;
             }
             Step::CreatedBy(creator) => {

@@ -2,31 +2,29 @@
 //! pieces.
 //!
 //! A wait that a thread ended ends when that thread reaches its wakeup in the replay, at once if it is there first. If
-//! they met by chance, at a lock or because a timer had woken that thread, it takes at most as long as it took: a thread
-//! that comes earlier may be the first. A thread that waited idly until a timeout could have been woken before. Any
-//! other wait takes as long as it took. So other threads that would have been
-//! waited for next still are, as far as waits show them. It is an estimate: a thread that was ready in time left no
-//! wait, and does not hold up the replay either.
+//! they met by chance, at a lock, because a timer had woken that thread, or because that thread keeps a timer, it takes at
+//! most as long as it took: a thread that comes earlier may be the first. A thread that waited [in vain](super::vain), or
+//! idly until a timeout, could have been woken before. Any other wait takes as long as it took. So other threads that
+//! would have been waited for next still are, as far as waits show them. It is an estimate: a thread that was ready in
+//! time left no wait, and does not hold up the replay either.
 
 use base::addr::{Timestamp, ns};
 use fact::{ThreadId, WaitReason};
 
-use super::lanes::{EndedBy, Lane, Lanes};
+use super::lanes::{EndedBy, Lanes};
 use super::rules::{creators, waits_too};
+use super::vain::{acts_on_its_own, again, keeps_timers};
 use super::walk::{Piece, Window};
-
-/// Most waits of a thread among which the one that began its work is searched.
-const MAX_LOOK_BACK: usize = 64;
 
 /// What an [`Edge`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Relation {
     /// A thread created another one.
     Birth,
-    /// A thread, `from` and `to`, waited idly until a timeout: any wakeup would have ended that.
-    Timeout,
-    /// A thread ended the wait of another one, which may have been idle.
-    Wakeup { idle: bool },
+    /// A thread, `from` and `to`, waited in vain: another wakeup would have ended that; of a sleep, only what wakes it.
+    InVain { asleep: bool },
+    /// A thread ended the wait of another one, which may have been idle, or asleep.
+    Wakeup { idle: bool, asleep: bool },
 }
 
 /// One thread had to wait for what another one reached.
@@ -87,8 +85,10 @@ struct State {
     replayed: u64,
     /// The next removed piece of it.
     next: usize,
-    /// How much of that it waited idly until timeouts, since another thread ended a wait of it.
+    /// How much of that it waited in vain, but for sleeps, since another thread ended a wait of it.
     idle: u64,
+    /// The same of sleeps.
+    asleep: u64,
 }
 
 impl Replay {
@@ -119,11 +119,14 @@ impl Replay {
                     _ => None,
                 };
                 let since = wait.start.max(window.start);
-                let is_timeout = wait.reason == WaitReason::Condition && wait.ended_by == EndedBy::Interrupt;
-                if is_timeout && wait.woken > since && wait.woken <= window.end {
+                let asleep = wait.reason == WaitReason::Sleep;
+                let is_timeout =
+                    (asleep || wait.reason == WaitReason::Condition) && wait.ended_by == EndedBy::Interrupt;
+                let is_interrupted = again(lanes, to, wait).is_some();
+                if (is_timeout || is_interrupted) && wait.woken > since && wait.woken <= window.end {
                     edges.push(Edge {
                         time: wait.woken,
-                        relation: Relation::Timeout,
+                        relation: Relation::InVain { asleep },
                         recorded: wait.woken,
                         from: to,
                         to,
@@ -131,7 +134,9 @@ impl Replay {
                         by_chance: false,
                     });
                 }
-                let Some((from, recorded)) = end else { continue };
+                let Some((from, recorded)) = end.filter(|_| !is_interrupted) else {
+                    continue;
+                };
                 // As the path does, where the span ends within the wait.
                 let time = recorded.min(window.end);
                 let waits_too = || wait.request.is_none() && waits_too(lanes, from, wait, time);
@@ -140,12 +145,15 @@ impl Replay {
                         time,
                         relation: Relation::Wakeup {
                             idle: wait.reason.is_idle(),
+                            asleep,
                         },
                         recorded,
                         from,
                         to,
                         since,
-                        by_chance: wait.reason == WaitReason::Lock || acts_on_its_own(lanes, from, since),
+                        by_chance: wait.reason == WaitReason::Lock
+                            || acts_on_its_own(lanes, from, since)
+                            || keeps_timers(lanes, from, wait.woken),
                     });
                 }
             }
@@ -174,6 +182,7 @@ impl Replay {
                 replayed: self.window.start.0,
                 next: removed.partition_point(|part| part.thread.index() < thread),
                 idle: 0,
+                asleep: 0,
             })
             .collect();
         for edge in &self.edges {
@@ -196,7 +205,7 @@ impl Edge {
     /// Up to where the thread that is waited for is replayed first.
     fn until(&self) -> Timestamp {
         match self.relation {
-            Relation::Timeout => self.since,
+            Relation::InVain { .. } => self.since,
             Relation::Birth | Relation::Wakeup { .. } => self.time,
         }
     }
@@ -210,21 +219,23 @@ impl State {
                 self.skip(edge.to, edge.time, removed);
                 self.replayed = reached;
             }
-            Relation::Timeout => {
+            Relation::InVain { asleep } => {
                 let waited = self.advance(edge.to, edge.time, removed).saturating_sub(reached);
-                self.idle = self.idle.saturating_add(waited);
+                let idle = if asleep { &mut self.asleep } else { &mut self.idle };
+                *idle = idle.saturating_add(waited);
             }
-            Relation::Wakeup { idle } => {
+            Relation::Wakeup { idle, asleep } => {
                 let arrived = self.advance(edge.to, edge.since, removed);
                 // What was removed of the wait itself is behind the wakeup now.
                 self.skip(edge.to, edge.time, removed);
-                let ready = arrived.saturating_sub(if idle { self.idle } else { 0 });
+                let in_vain = |counts: bool, time: u64| if counts { time } else { 0 };
+                let ready = arrived.saturating_sub(in_vain(idle, self.idle) + in_vain(asleep, self.asleep));
                 self.replayed = ready.max(reached);
                 if edge.by_chance {
                     let waited = ns(edge.time.since(edge.since));
                     self.replayed = self.replayed.min(arrived.saturating_add(waited));
                 } else {
-                    self.idle = 0;
+                    (self.idle, self.asleep) = (0, 0);
                 }
             }
         }
@@ -258,15 +269,6 @@ impl State {
         self.advance(thread, time, removed);
         self.replayed = replayed;
     }
-}
-
-/// Whether a thread was at work at that moment because a timer or a device had woken it, rather than another thread.
-fn acts_on_its_own(lanes: &Lanes, thread: ThreadId, time: Timestamp) -> bool {
-    let waits = lanes.get(thread).map_or(&[][..], Lane::waits);
-    let before = waits.partition_point(|wait| wait.start < time);
-    let mut before = waits[..before].iter().rev().take(MAX_LOOK_BACK);
-    let idle = before.find(|wait| wait.reason.is_idle());
-    idle.is_some_and(|wait| wait.woken <= time && wait.ended_by == EndedBy::Interrupt && wait.request.is_none())
 }
 
 /// Time of threads, sorted, without overlaps.

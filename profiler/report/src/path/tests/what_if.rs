@@ -9,7 +9,7 @@ fn parts(lanes: &Lanes, span: Window) -> Vec<Part> {
 }
 
 /// By how much the first lane's 100 ns would be shorter without the pieces of these threads.
-fn saved(lanes: &[Lane], threads: &[u32]) -> u64 {
+pub(super) fn saved(lanes: &[Lane], threads: &[u32]) -> u64 {
     let lanes = Lanes::new(lanes.to_vec());
     let pieces = walk(&lanes, ThreadId(0), window(0, 100));
     let replay = Replay::new(&lanes, ThreadId(0), window(0, 100));
@@ -90,9 +90,9 @@ fn a_removed_wait_leaves_no_wait_for_a_cpu() {
 
 #[test]
 fn whoever_comes_earlier_waits_no_longer_for_a_thread_that_was_met_by_chance() {
-    // Thread 1 works from `woken` to 80; the first one waits for it from 75 on.
-    let saved = |woken: u64, woken_by: EndedBy, reason: WaitReason| {
-        let worker = lane(0, &[wait(1, woken, woken, WaitReason::Poll, woken_by)]);
+    // Thread 1 idles, works from `woken` to 80, and ends a wait of the first one, of this reason, that began at 75.
+    let saved_of = |idles: WaitReason, woken: u64, woken_by: EndedBy, reason: WaitReason| {
+        let worker = lane(0, &[wait(1, woken, woken, idles, woken_by)]);
         let other = lane(0, &[wait(75, 200, 200, WaitReason::Sleep, EndedBy::Interrupt)]);
         let lanes = Lanes::new(vec![lane(0, &[wait(75, 80, 80, reason, by(1))]), worker, other]);
         let before = Removed {
@@ -103,6 +103,12 @@ fn whoever_comes_earlier_waits_no_longer_for_a_thread_that_was_met_by_chance() {
         Replay::new(&lanes, ThreadId(0), window(0, 100)).saved([before].into_iter())
     };
     let condition = WaitReason::Condition;
+    let saved = |woken, woken_by, reason| saved_of(WaitReason::Poll, woken, woken_by, reason);
+    assert_eq!(
+        saved_of(condition, 78, EndedBy::Interrupt, condition),
+        60,
+        "a timer that thread 1 keeps may have been set late"
+    );
     assert_eq!(saved(70, by(2), condition), 0, "what thread 2 began was needed");
     assert_eq!(saved(78, EndedBy::Interrupt, condition), 0, "the timer was waited for");
     assert_eq!(saved(70, EndedBy::Interrupt, condition), 60, "the timer had begun it");
@@ -117,10 +123,10 @@ fn whoever_comes_earlier_waits_no_longer_for_a_thread_that_was_met_by_chance() {
 fn a_thread_that_waits_until_a_timeout_can_be_woken_before() {
     // The first one works until 70, wakes thread 1 and waits until that is done. Thread 1 idles until then: until 60 it
     // waits for a timeout, after that for a wakeup.
-    let saved = |reason: WaitReason| {
+    let saved = |reason: WaitReason, last: WaitReason| {
         let timed = [
             wait(5, 60, 60, reason, EndedBy::Interrupt),
-            wait(61, 70, 70, WaitReason::Condition, by(0)),
+            wait(61, 70, 70, last, by(0)),
         ];
         let lanes = Lanes::new(vec![
             lane(0, &[wait(71, 80, 80, WaitReason::Condition, by(1))]),
@@ -136,8 +142,13 @@ fn a_thread_that_waits_until_a_timeout_can_be_woken_before() {
         };
         Replay::new(&lanes, ThreadId(0), window(0, 100)).saved([work].into_iter())
     };
-    assert_eq!(saved(WaitReason::Condition), 50);
-    assert_eq!(saved(WaitReason::Sleep), 9, "nothing ends a sleep early");
+    assert_eq!(saved(WaitReason::Condition, WaitReason::Condition), 50);
+    assert_eq!(saved(WaitReason::Sleep, WaitReason::Condition), 9, "that ends no sleep");
+    assert_eq!(
+        saved(WaitReason::Sleep, WaitReason::Sleep),
+        50,
+        "a signal ends any sleep"
+    );
 }
 
 proptest! {
