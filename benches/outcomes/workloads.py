@@ -18,8 +18,8 @@ class Workload(Folder):
     """A program, with something on its critical path that can be removed."""
 
     name = removal = ""
-    # A table of `ngmi path --json`, and the column and pattern of the row that is removed.
-    table, column, pattern = "by_function", "function", "*"
+    # A table of `ngmi path --json`, the column and patterns of what is removed, and how many rows of it: None for all.
+    table, column, patterns, rows = "by_function", "function", ["*"], 1
     # Selects the thread whose path it is; default: the first one of the command.
     select = ()
 
@@ -41,7 +41,7 @@ class Workload(Folder):
 
 class Seeded(Workload):
     name, removal = "seeded bottleneck", "the reads, by an option of the program"
-    pattern = "reload"
+    patterns = ["reload"]
 
     def build(self):
         subprocess.run(["gcc", "-O2", "-g", "-pthread", "-o", self.at("seeded"), f"{HERE}/seeded.c"], check=True)
@@ -59,7 +59,7 @@ class Seeded(Workload):
 class Loader(Workload):
     name, removal = "Python data loader", "inflating: the same data, stored without compression"
     # In the stripped library, this is what the function `inflate_fast` is called.
-    pattern = "*libz.so*"
+    patterns = ["*libz.so*"]
     items = 160
 
     def build(self):
@@ -81,7 +81,7 @@ class Loader(Workload):
 
 class Make(Workload):
     name, removal = "make -j2", "the slow file's contents"
-    table, column, pattern = "by_thread", "thread", "cc1*"
+    table, column, patterns = "by_thread", "thread", ["cc1*"]
 
     def missing(self):
         return None if shutil.which("make") and shutil.which("gcc") else "make or gcc is not installed"
@@ -112,7 +112,7 @@ class Make(Workload):
 class Postgres(Workload):
     name, removal = "PostgreSQL, pgbench", "waiting for the log's fsync: `synchronous_commit=off`"
     # In the stripped program, this is what the function `XLogWrite` is called, which writes the log and waits for it.
-    pattern = "postgres + 0x*"
+    patterns = ["postgres + 0x*"]
     transactions = 3000
     select = ("--process", "pgbench")
 
@@ -153,33 +153,41 @@ exit $status""")
 
 
 class Firefox(Workload):
-    name, removal = "Firefox, warm", "Glean's start at the exit: `telemetry.fog.init_on_shutdown`"
-    table, column, pattern = "by_thread", "thread", "glean.init*"
-    preference = 'user_pref("telemetry.fog.init_on_shutdown", false);\n'
+    name, removal = "Firefox, warm", "compressing the picture: a preloaded zlib does not"
+    patterns, rows = ["libz.so*", "adler32*", "crc32*"], None
+    # Whether its profile exists before.
+    is_known = True
 
     def missing(self):
         return None if shutil.which("firefox-esr") else "firefox-esr is not installed"
 
-    def prepare(self, removed):
-        pages, home = os.path.join(ROOT, "tests", "firefox"), self.at("home")
-        shutil.rmtree(home, ignore_errors=True)
-        # The home is new, but ngmi has its unwind tables from an earlier recording: without them it reads files.
-        os.makedirs(self.at("tables"), mode=0o700, exist_ok=True)
-        os.makedirs(f"{home}/.cache")
-        os.symlink(self.at("tables"), f"{home}/.cache/ngmi")
-        shutil.copy(f"{pages}/static.html", home)
-        shutil.copy(f"{pages}/user.js", home)
-        if removed and self.preference:
-            with open(f"{home}/user.js", "a") as file:
-                file.write(self.preference)
+    def build(self):
+        # With ngmi's unwind tables from earlier recordings: without them it reads files.
+        os.makedirs(self.at("known/.cache"))
+        os.makedirs(self.at("tables"), mode=0o700)
+        os.symlink(self.at("tables"), self.at("known/.cache/ngmi"))
+        for name in ("static.html", "user.js"):
+            shutil.copy(f"{ROOT}/tests/firefox/{name}", self.at("known"))
+        if self.is_known:
+            subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", self.at("nocompress.so"), f"{HERE}/nocompress.c"], check=True)
+            words, variables = self.command(self.at("known"))
+            subprocess.run(words, env={**os.environ, **variables}, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def command(self, home):
         words = ["firefox-esr", "--headless", "--no-remote", "--profile", home, "--screenshot", f"{home}/out.png", f"file://{home}/static.html"]
         return words, {"HOME": home, "MOZ_HEADLESS": "1", "MOZ_DISABLE_AUTO_SAFE_MODE": "1"}
+
+    def prepare(self, removed):
+        shutil.rmtree(self.at("home"), ignore_errors=True)
+        shutil.copytree(self.at("known"), self.at("home"), symlinks=True)
+        words, variables = self.command(self.at("home"))
+        return words, variables | ({"LD_PRELOAD": self.at("nocompress.so")} if removed and self.is_known else {})
 
 
 class FirefoxCold(Firefox):
     name, removal = "Firefox, cold", "reads of libxul.so: it alone is in memory"
-    table, column, pattern = "by_file", "file", "*/libxul.so"
-    preference = ""
+    table, column, patterns, rows = "by_file", "file", ["*/libxul.so"], 1
+    is_known = False
     library = "/usr/lib/firefox-esr/libxul.so"
 
     def prepare(self, removed):
