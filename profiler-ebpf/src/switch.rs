@@ -49,6 +49,9 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
                 add_last_run(state, from, time);
             }
             if previous.is_dead() || hides || is_unselected {
+                if config!(waits) != 0 && is_within && previous.is_dead() {
+                    wait::missed::at_switch_out(&raw mut (*state).waits, previous);
+                }
                 task::ended(previous, state, time, (*state).total.saturating_sub((*state).reported));
             } else if config!(waits) != 0 && is_within {
                 wait::switched_out(&ctx, state, previous, scope::at(state, time), preempted);

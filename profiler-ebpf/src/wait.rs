@@ -6,7 +6,7 @@
 
 mod asleep;
 mod contention;
-mod missed;
+pub mod missed;
 mod sites;
 mod waking;
 
