@@ -139,15 +139,13 @@ fn at_work(lanes: &Lanes, mut thread: ThreadId, not: ThreadId, now: Timestamp) -
         if let Some(request) = wait.request {
             return request.by != Some(not);
         }
-        match wait.ended_by {
-            _ if now > wait.woken => return true,
-            EndedBy::Thread(by) if by != thread && (lanes.ran(by, now) || waits_too(lanes, by, wait, now)) => {
-                if by == not {
-                    return false;
-                }
-                thread = by;
-            }
-            _ => return !wait.reason.is_idle(),
+        if now > wait.woken {
+            return true;
+        }
+        match waker(lanes, thread, wait, now) {
+            Some(by) if by == not => return false,
+            Some(by) => thread = by,
+            None => return !wait.reason.is_idle(),
         }
     }
     false
@@ -155,16 +153,20 @@ fn at_work(lanes: &Lanes, mut thread: ThreadId, not: ThreadId, now: Timestamp) -
 
 /// A wakeup by a thread, over whatever: what that thread did, if it ran, or waited for a third one.
 fn woken(lanes: &Lanes, thread: ThreadId, wait: &LaneWait, (floor, now): (Timestamp, Timestamp)) -> Option<Step> {
+    waker(lanes, thread, wait, now).map(|thread| Step::Enter {
+        thread,
+        via: wait.reason,
+        floor,
+    })
+}
+
+/// The other thread that ended a wait, if it is known what that did just before `now`.
+fn waker(lanes: &Lanes, thread: ThreadId, wait: &LaneWait, now: Timestamp) -> Option<ThreadId> {
     let EndedBy::Thread(waker) = wait.ended_by else {
         return None;
     };
-    let via = wait.reason;
     let is_known = lanes.ran(waker, now) || waits_too(lanes, waker, wait, now);
-    (waker != thread && is_known).then_some(Step::Enter {
-        thread: waker,
-        via,
-        floor,
-    })
+    (waker != thread && is_known).then_some(waker)
 }
 
 /// Whether the span ends within the wait at a moment at which the waker was off CPUs itself. What it waits for then has

@@ -37,9 +37,9 @@ pub(super) fn again(lanes: &Lanes, thread: ThreadId, wait: &LaneWait) -> Option<
     }
     let waits = lanes.get(thread)?.waits();
     let after = waits.partition_point(|other| other.start <= wait.start);
-    let (mut last, mut ran) = (wait.end, 0);
+    let (mut last, mut ran) = (wait.end, 0_u64);
     for next in waits[after..].iter().take(MAX_WAITS) {
-        ran += ns(next.start.since(last));
+        ran = ran.saturating_add(ns(next.start.since(last)));
         last = next.end;
         if ran > GLANCE {
             break;

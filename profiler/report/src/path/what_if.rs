@@ -229,7 +229,8 @@ impl State {
                 // What was removed of the wait itself is behind the wakeup now.
                 self.skip(edge.to, edge.time, removed);
                 let in_vain = |counts: bool, time: u64| if counts { time } else { 0 };
-                let ready = arrived.saturating_sub(in_vain(idle, self.idle) + in_vain(asleep, self.asleep));
+                let ready = arrived.saturating_sub(in_vain(idle, self.idle));
+                let ready = ready.saturating_sub(in_vain(asleep, self.asleep));
                 self.replayed = ready.max(reached);
                 if edge.by_chance {
                     let waited = ns(edge.time.since(edge.since));
