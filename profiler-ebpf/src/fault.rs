@@ -135,12 +135,13 @@ unsafe fn give_up(faults: *mut ThreadFaults) {
     }
 }
 
-/// Completes the innermost fault of the current thread at `at`: counts it, and sends it if it was requested.
+/// Completes the innermost fault of the current thread, which was at `place`, at `at`: counts it, and sends it if it was
+/// requested. Most are only counted.
 ///
 /// # Safety
 /// `state` must be the current thread's.
 #[inline(always)]
-unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut ThreadState, place: &Place) {
+unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut ThreadState, place: impl FnOnce() -> Place) {
     // SAFETY: by this function's own condition.
     unsafe {
         let faults = &raw mut (*state).faults;
@@ -173,6 +174,7 @@ unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut Threa
         };
         if wanted {
             mapped::read_mapped(state);
+            let place = &place();
             let to = &raw mut (*faults).stacks;
             (*faults).want = if sampled::has_stack(faults, at) {
                 let want = stack::stacks_to(to, ctx, at, (*state).space, place, stack::Copies::GiveWay);

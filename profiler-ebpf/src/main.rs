@@ -6,6 +6,7 @@
 //! | wait | what a switch shows about a wait, and which thread ends it |
 //! | names | files' names, each sent once |
 //! | scope, selection | which threads are recorded |
+//! | twin | several programs for one call, of which one handles it |
 //! | cpu | how long a thread has been on CPUs |
 //! | walk | user stacks along unwind tables |
 //! | lookup | what covers an address: its range of code, its row |
@@ -41,6 +42,7 @@ mod stack;
 mod switch;
 mod task;
 mod thinning;
+mod twin;
 mod wait;
 mod walk;
 

@@ -9,14 +9,15 @@ use aya_ebpf::helpers::generated::{bpf_find_vma, bpf_get_attach_cookie};
 use aya_ebpf::macros::perf_event;
 use aya_ebpf::programs::PerfEventContext;
 use profiler_common::fault::{
-    BEFORE_UNKNOWN, FAULT_HAS_VMA, FAULT_MAJOR, FAULT_OPEN, FAULT_STARTED, FAULT_VMA_BUSY, FAULTS_MAJOR, FaultBody,
-    Pending, ThreadFaults,
+    BEFORE_UNKNOWN, FAULT_HANDLED, FAULT_HAS_VMA, FAULT_MAJOR, FAULT_OPEN, FAULT_STARTED, FAULT_VMA_BUSY, FAULTS_MAJOR,
+    FaultBody, Pending, ThreadFaults,
 };
 
 use super::{UNWATCHED, begin, complete, is_major, known, same_page};
 use crate::emit::now;
 use crate::kernel::{Task, VmaStruct};
 use crate::maps::{THREADS, config};
+use crate::twin::{self, Function};
 use crate::{scope, selection, stack};
 
 /// `EBUSY`, as the helper returns it.
@@ -47,6 +48,10 @@ fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
         let address = core::ptr::read_volatile(&raw const (*data).addr);
         let faults = &raw mut (*state).faults;
         let (inner, outer) = (&raw const (*faults).inner.body, &raw const (*faults).outer.body);
+        if is_this(inner, address) && (*inner).flags & FAULT_HANDLED != 0 {
+            // Next is the exit from the function that counted the fault.
+            twin::note(Function::Exit, address);
+        }
         if config!(faults) == FAULTS_MAJOR && major == 0 && may_be_left_out(faults) && is_this(inner, address) {
             (*faults).counts.filtered += 1;
             super::pop(faults);
@@ -79,12 +84,14 @@ fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
                 (*fault).body.flags |= FAULT_VMA_BUSY;
             }
         }
-        let place = if is_left_out {
-            stack::nowhere()
-        } else {
-            stack::place(ctx, task)
+        let place = || {
+            if is_left_out {
+                stack::nowhere()
+            } else {
+                stack::place(ctx, task)
+            }
         };
-        complete(ctx, task, at, state, &place);
+        complete(ctx, task, at, state, place);
     }
     0
 }

@@ -6,25 +6,31 @@ use aya_ebpf::macros::{fentry, fexit};
 use aya_ebpf::programs::{FEntryContext, FExitContext};
 use profiler_common::fault::{
     FAULT_EXCEPTION, FAULT_FAILED, FAULT_FILEMAP, FAULT_HANDLED, FAULT_HAS_VMA, FAULT_HUGE, FAULT_INSIDE, FAULT_MAJOR,
-    FAULT_OPEN, FAULT_REMOTE, Waits, asked, error_code, returned,
+    FAULT_OPEN, FAULT_REMOTE, Pending, Waits, asked, error_code, returned,
 };
 
 use super::{STARTED, add_wait, begin, complete, current_fault, current_faults, same_page};
 use crate::emit::now;
 use crate::kernel::{Task, VmaStruct};
 use crate::preempt::Held;
-use crate::{cpu, scope, stack};
+use crate::stack::{self, Place};
+use crate::twin::{self, Function};
+use crate::{cpu, scope};
 
 /// `handle_mm_fault(struct vm_area_struct *vma, unsigned long address, unsigned int flags, struct pt_regs *regs)`: an
 /// attempt begins. Everything is read here, because the mapping may be gone at the end.
 #[fentry(function = "handle_mm_fault")]
 pub fn fault_entry(ctx: FEntryContext) -> i32 {
+    if twin::is_handled(Function::Entry, ctx.arg(1)) {
+        return 0;
+    }
     entered(&ctx)
 }
 
-/// The same, for a thread for which the kernel skips the first program because another thread was preempted in it on this CPU.
+/// Its twin, which runs first: the kernel begins with the program that was attached last.
 #[fentry(function = "handle_mm_fault")]
 pub fn fault_entry_again(ctx: FEntryContext) -> i32 {
+    twin::note(Function::Entry, ctx.arg(1));
     entered(&ctx)
 }
 
@@ -100,12 +106,17 @@ pub fn huge_exit(ctx: FExitContext) -> i32 {
 /// `handle_mm_fault` returns: the fault is complete, or another attempt follows.
 #[fexit(function = "handle_mm_fault")]
 pub fn fault_exit(ctx: FExitContext) -> i32 {
+    let is_over = ctx.arg::<u32>(4) & (returned::RETRY | returned::ERROR) == 0;
+    if is_over && twin::is_handled(Function::Exit, ctx.arg(1)) {
+        return 0;
+    }
     left(&ctx)
 }
 
 /// As [`fault_entry_again`].
 #[fexit(function = "handle_mm_fault")]
 pub fn fault_exit_again(ctx: FExitContext) -> i32 {
+    twin::note(Function::Exit, ctx.arg(1));
     left(&ctx)
 }
 
@@ -141,6 +152,19 @@ fn left(ctx: &FExitContext) -> i32 {
             (*fault).body.flags |= FAULT_MAJOR;
         }
         let task = Task::current();
+        complete(ctx, task, at, state, || place(task, fault));
+    }
+    0
+}
+
+/// Where the current task was when it faulted.
+///
+/// # Safety
+/// `fault` must be readable.
+#[inline(always)]
+unsafe fn place(task: Task, fault: *const Pending) -> Place {
+    // SAFETY: by this function's own condition.
+    unsafe {
         let code = if (*fault).body.flags & FAULT_EXCEPTION != 0 {
             (*fault).body.error_code
         } else if (*fault).body.asked & asked::USER != 0 {
@@ -148,8 +172,6 @@ fn left(ctx: &FExitContext) -> i32 {
         } else {
             0
         };
-        let place = stack::place_of_fault(task, code);
-        complete(ctx, task, at, state, &place);
+        stack::place_of_fault(task, code)
     }
-    0
 }

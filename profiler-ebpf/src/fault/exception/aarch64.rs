@@ -11,6 +11,7 @@ use crate::emit::now;
 use crate::kernel::Task;
 use crate::preempt::Held;
 use crate::scope;
+use crate::twin::{self, Function};
 
 /// Of these flags, a fault has the first two between its exception and its first attempt.
 const BEGUN: u32 = FAULT_OPEN | FAULT_EXCEPTION | FAULT_HANDLED;
@@ -18,12 +19,16 @@ const BEGUN: u32 = FAULT_OPEN | FAULT_EXCEPTION | FAULT_HANDLED;
 /// `do_mem_abort(unsigned long far, unsigned long esr, struct pt_regs *regs)` (arch/arm64/mm/fault.c).
 #[fentry(function = "do_mem_abort")]
 pub fn memory_abort(ctx: FEntryContext) -> i32 {
+    if twin::is_handled(Function::Exception, ctx.arg(0)) {
+        return 0;
+    }
     aborted(&ctx)
 }
 
-/// The same, for a thread for which the kernel skips the first program because another thread was preempted in it on this CPU.
+/// Its twin, which runs first: the kernel begins with the program that was attached last.
 #[fentry(function = "do_mem_abort")]
 pub fn memory_abort_again(ctx: FEntryContext) -> i32 {
+    twin::note(Function::Exception, ctx.arg(0));
     aborted(&ctx)
 }
 
