@@ -14,6 +14,7 @@ use profiler_common::fault::{BEFORE_UNKNOWN, FAULT_FAILED, FAULT_MAJOR, FAULT_ST
 
 use crate::emulated::is_emulated;
 use crate::harness::{Recording, Waiting, command, compile, record, skipped};
+use crate::page::page_size;
 
 /// Touches `PAGES` pages of anonymous memory, then a file's pages backwards, also in a child and in four threads,
 /// and finally a forbidden address.
@@ -33,9 +34,9 @@ enum { PAGES = 500, FILE_PAGES = 64 };
 static sigjmp_buf after;
 static void caught(int signal) { siglongjmp(after, signal); }
 static char *map(unsigned long at, int pages, int flags, int fd) {
-    char *memory = mmap((void *)at, pages * 4096, PROT_READ | PROT_WRITE, flags | MAP_FIXED_NOREPLACE, fd, 0);
+    char *memory = mmap((void *)at, pages * PAGE, PROT_READ | PROT_WRITE, flags | MAP_FIXED_NOREPLACE, fd, 0);
     if (memory == MAP_FAILED) _exit(3);
-    madvise(memory, pages * 4096, MADV_NOHUGEPAGE);
+    madvise(memory, pages * PAGE, MADV_NOHUGEPAGE);
     return memory;
 }
 static long sleeps(void) {
@@ -45,7 +46,7 @@ static long sleeps(void) {
 }
 static void *thread(void *at) {
     char *memory = map((unsigned long)at, PAGES, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-    for (int i = 0; i < PAGES; i++) memory[i * 4096] = 1;
+    for (int i = 0; i < PAGES; i++) memory[i * PAGE] = 1;
     return 0;
 }
 int main(int count, char **words) {
@@ -53,9 +54,9 @@ int main(int count, char **words) {
     int fd = open(words[1], O_RDONLY);
     posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     volatile char *file = map(0x110000000000, FILE_PAGES, MAP_PRIVATE, fd);
-    madvise((void *)file, FILE_PAGES * 4096, MADV_RANDOM);
+    madvise((void *)file, FILE_PAGES * PAGE, MADV_RANDOM);
     long before = sleeps();
-    for (int i = FILE_PAGES - 1; i >= 0; i--) file[i * 4096];
+    for (int i = FILE_PAGES - 1; i >= 0; i--) file[i * PAGE];
     long slept = sleeps() - before;
     FILE *said = fopen(words[2], "w");
     if (!said || fprintf(said, "%ld", slept) < 0 || fclose(said)) _exit(4);
@@ -69,7 +70,6 @@ int main(int count, char **words) {
     return 0;
 }
 "#;
-const PAGE: u64 = 4096;
 const PAGES: u64 = 500;
 const FILE_PAGES: u64 = 64;
 
@@ -85,11 +85,11 @@ fn faults(recording: &Recording) -> Vec<&Fault<'static>> {
 
 /// Pages from `at` on that were faulted in, in order.
 fn touched(recording: &Recording, at: u64, pages: u64) -> Vec<u64> {
-    let pages = at..at + pages * PAGE;
+    let pages = at..at + pages * page_size();
     let addresses = faults(recording).into_iter().map(|fault| fault.address.0);
     addresses
         .filter(|address| pages.contains(address))
-        .map(|address| (address - pages.start) / PAGE)
+        .map(|address| (address - pages.start) / page_size())
         .collect()
 }
 
@@ -98,11 +98,12 @@ fn program() -> PathBuf {
     static BUILT: Mutex<()> = Mutex::new(());
     let _one = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let mut hasher = DefaultHasher::new();
-    PROGRAM.hash(&mut hasher);
+    let page = format!("-DPAGE={}", page_size());
+    (PROGRAM, &page).hash(&mut hasher);
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("capture-faults-{:016x}", hasher.finish()));
     if !path.exists() {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        std::fs::rename(compile(folder.path(), "faults", PROGRAM, &["-O1"]), &path).unwrap();
+        std::fs::rename(compile(folder.path(), "faults", PROGRAM, &["-O1", &page]), &path).unwrap();
     }
     path
 }
@@ -110,7 +111,7 @@ fn program() -> PathBuf {
 fn recorded(folder: &Path, faults: Faults) -> Option<(Recording, u32)> {
     let program = program();
     let file = folder.join("file");
-    std::fs::write(&file, vec![7; usize::try_from(FILE_PAGES * PAGE).unwrap()]).unwrap();
+    std::fs::write(&file, vec![7; usize::try_from(FILE_PAGES * page_size()).unwrap()]).unwrap();
     std::fs::File::open(&file).unwrap().sync_all().unwrap();
     let sleeps = folder.join("sleeps");
     let waiting = Waiting::new(&program, &[file.to_str().unwrap(), sleeps.to_str().unwrap()]);
@@ -213,8 +214,9 @@ fn check(source: FaultSource) {
         missing <= skipped,
         "{missing} faults are missing, {skipped} runs were skipped"
     );
-    let of_file =
-        |fault: &&&Fault<'_>| (0x1100_0000_0000..0x1100_0000_0000 + FILE_PAGES * PAGE).contains(&fault.address.0);
+    let of_file = |fault: &&&Fault<'_>| {
+        (0x1100_0000_0000..0x1100_0000_0000 + FILE_PAGES * page_size()).contains(&fault.address.0)
+    };
     let all = faults(&recording);
     let major = all
         .iter()

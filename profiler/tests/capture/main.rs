@@ -16,6 +16,8 @@ mod harness;
 mod live_threads;
 mod movers;
 mod owners;
+#[path = "../e2e/harness/page.rs"]
+mod page;
 mod program;
 mod scopes;
 mod selections;

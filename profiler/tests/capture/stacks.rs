@@ -4,6 +4,7 @@ use profiler::event::Sample;
 use profiler_common::stack::{FLAG_STACK_CUT, FLAG_STACK_STOPPED, FLAG_USER_REGS};
 
 use crate::harness::{Recording, Waiting, command, compile, record, skipped};
+use crate::page::page_size;
 
 /// Spins in a frame at a known depth of its stack: on the main thread, on a thread's stack, or on a separate stack.
 const DEEP: &str = r#"
@@ -120,7 +121,10 @@ fn stopped_at_the_end_of_a_mapping() {
     for sample in deep(&recording) {
         assert_ne!(sample.stacks.flags & FLAG_STACK_STOPPED, 0);
         // Exactly to the end of the stack that the program allocated: a page boundary.
-        assert_eq!((sample.stacks.regs.sp + sample.stacks.copy.len() as u64) % 4096, 0);
+        assert_eq!(
+            (sample.stacks.regs.sp + sample.stacks.copy.len() as u64) % page_size(),
+            0
+        );
         assert!(
             (10_000..16_000).contains(&sample.stacks.copy.len()),
             "{} bytes",

@@ -7,13 +7,12 @@ use nix::unistd::Pid;
 
 use crate::emulated::is_emulated;
 use crate::harness::ngmi::Running;
+use crate::harness::page::page_size;
 use crate::harness::{Ngmi, Oracle, procfs, skip};
 use crate::run::{read, recorder, scratch};
 use crate::tier::{Tier, in_each_tier};
 
 in_each_tier!(alone: every_touch_is_a_fault);
-
-const PAGE: u64 = 4096;
 
 /// The kernel's limit for mapping around a fault in bytes, read without ngmi; `None` if it is not readable here.
 fn fault_around() -> Option<u64> {
@@ -98,8 +97,8 @@ fn every_touch_is_a_fault(tier: Tier) {
     };
     exact.expect_phases();
     let (phase, rows) = exact.only_rows();
-    let offsets: Vec<_> = rows.iter().map(|row| row.offset.unwrap()).collect();
-    assert_eq!(offsets, (0..64).map(|touch| touch * 5 * PAGE).collect::<Vec<_>>());
+    let pages: Vec<_> = rows.iter().map(|row| row.offset.unwrap() / page_size()).collect();
+    assert_eq!(pages, (0..64).map(|touch| touch * 5).collect::<Vec<_>>());
     assert_eq!(rows.len(), phase.touches.len());
     assert!(rows.iter().all(|row| row.pages_around == Some(0)), "{:?}", rows[0]);
     assert_eq!(fault_around(), before);
@@ -115,7 +114,7 @@ fn changed() -> Running {
     let recording = Ngmi::record().arg("--exact-touch").program("sleep", ["100"]);
     let log = recording.dir().join("out.json.gz.events");
     let mut running = recording.start();
-    running.wait_until("recording", |_| fault_around() == Some(PAGE) && log.exists());
+    running.wait_until("recording", |_| fault_around() == Some(page_size()) && log.exists());
     running
 }
 
@@ -130,7 +129,7 @@ fn the_setting_is_restored_at_any_ending() {
         let other = changed();
         interrupted.signal(Signal::SIGINT);
         interrupted.wait();
-        assert_eq!(fault_around(), Some(PAGE), "another recording is still running");
+        assert_eq!(fault_around(), Some(page_size()), "another recording is still running");
         other.signal(Signal::SIGTERM);
         other.wait();
         assert_eq!(fault_around(), before, "after the last one");
@@ -173,7 +172,7 @@ fn the_doctor_restores_the_setting_after_sigkill() {
                 }
             }
             killed.wait();
-            assert_eq!(fault_around(), Some(PAGE), "still changed after SIGKILL");
+            assert_eq!(fault_around(), Some(page_size()), "still changed after SIGKILL");
             let output = match next {
                 "doctor" => Ngmi::subcommand("doctor").run(),
                 _ => Ngmi::record().program("true", [""; 0]).run(),

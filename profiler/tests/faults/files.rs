@@ -1,5 +1,6 @@
 //! Reads of a mapped file that is not in the page cache.
 
+use crate::harness::page::{UNIT, page_size};
 use crate::harness::skip::skip;
 use crate::rows::Row;
 use crate::run::{Run, is_slow, judged};
@@ -20,7 +21,10 @@ fn expect_single_pages(run: &Run) {
     assert!(phase.is_cold());
     if run.tier.knows(Knows::Latency) {
         for row in &rows {
-            assert!(row.pages_read.is_none_or(|pages| pages == 1), "{row:?}");
+            assert!(
+                row.pages_read.is_none_or(|pages| pages == page_size() / UNIT),
+                "{row:?}"
+            );
             assert!(
                 row.waited != Some(true) || row.disk_ns.is_some_and(|time| time > 0),
                 "{row:?}"
@@ -86,9 +90,9 @@ fn expect_pages_together(run: &Run) {
     }
 }
 
-/// The number of the file's pages that the phase added to the cache.
+/// The number of the file's pages that the phase added to the cache, in units of 4 KiB.
 fn came_in(phase: &Phase) -> u64 {
-    u64::try_from(phase.resident_after - phase.resident_before).unwrap()
+    u64::try_from(phase.resident_after - phase.resident_before).unwrap() * (page_size() / UNIT)
 }
 
 /// The sum over the rows that have a value; `None` if the kernel does not report it at all.

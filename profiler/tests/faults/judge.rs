@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::harness::page::{UNIT, page_size};
 use crate::rows::Row;
 use crate::run::Run;
-use crate::said::{PAGE, Phase, Raised, Sweep, Touch};
+use crate::said::{Phase, Raised, Sweep, Touch};
 use crate::tier::Knows;
 
 /// The largest number of faults without user registers that any thread may have: exec's argument pages, robust futexes.
@@ -63,7 +64,7 @@ impl Run {
                 if exactly {
                     row.address
                 } else {
-                    row.address & !(PAGE - 1)
+                    row.address & !(page_size() - 1)
                 }
             })
             .collect();
@@ -110,7 +111,7 @@ impl Run {
         if phase.sweep.is_some() {
             let page = |number| Expected {
                 phase,
-                address: phase.base + number * PAGE,
+                address: phase.base + number * page_size(),
                 touch: None,
             };
             return (0..phase.pages).map(page).collect();
@@ -190,7 +191,9 @@ impl Run {
                 // The kernel's name of a memfd has no folder. After mremap, the file is unknown to a tier that does not see the VMA.
                 let unknown = row.file.is_none() && phase.name == "moved" && !self.tier.knows(Knows::MovedMappings);
                 check(unknown || row.path() == Some(file), "file");
-                check(unknown || row.offset == touch.offset, "offset");
+                let in_page = row.address % page_size() / UNIT * UNIT;
+                let offset = touch.offset.map(|page| page + in_page);
+                check(unknown || row.offset == offset, "offset");
                 // On overlayfs, the mapping may show the file of the lower layer; stat never does.
                 let exact = !unknown && phase.name != "overlay";
                 check(!exact || row.inode == touch.inode, "inode");

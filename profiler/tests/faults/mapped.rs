@@ -8,6 +8,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::exact::Around;
+use crate::harness::page::page_size;
 use crate::harness::{Ngmi, Oracle, skip};
 use crate::run::recorder;
 use crate::tier::{Tier, in_each_tier};
@@ -23,9 +24,8 @@ in_each_tier!(
 );
 in_each_tier!(alone: other_file_systems, huge_pages_of_a_tmpfs, wide_windows);
 
-const PAGE: u64 = 4096;
-/// Pages of each of the oracle's files.
-const PAGES: u64 = 2048;
+/// Bytes of each of the oracle's files.
+const SIZE: u64 = 8 << 20;
 
 /// Files in one folder, each as `KIND:PATTERN`.
 type Files = &'static [&'static str];
@@ -165,14 +165,14 @@ fn expect_each(reported: &[Reported]) {
     }
     for one in reported {
         let Reported { kernel, pages, .. } = one;
-        let unmapped = (PAGES - kernel.mapped) * PAGE;
+        let unmapped = SIZE - kernel.mapped * page_size();
         assert!(pages.wasted_bytes.is_none_or(|wasted| wasted <= unmapped), "{one:?}");
         let mapped = pages.sums().0.iter().sum::<u64>();
         // Without `wasted`, faults were lost.
         if pages.wasted_bytes.is_none() {
-            assert!(mapped <= kernel.mapped * PAGE, "{one:?}");
+            assert!(mapped <= kernel.mapped * page_size(), "{one:?}");
         } else {
-            assert_eq!(mapped, kernel.mapped * PAGE, "{one:?}");
+            assert_eq!(mapped, kernel.mapped * page_size(), "{one:?}");
         }
     }
 }

@@ -30,7 +30,7 @@ fn a_memfd(tier: Tier) {
     judged(tier, "anon", &["memfd"]);
 }
 
-/// Expects one fault for 512 pages.
+/// Expects one fault for all pages.
 fn a_transparent_huge_page(tier: Tier) {
     if let Some(run) = judged(tier, "anon", &["thp"]) {
         assert_eq!(run.only_rows().1.len(), 1);

@@ -2,8 +2,7 @@
 
 use serde::Deserialize;
 
-/// Bytes of a page.
-pub const PAGE: u64 = 4096;
+use crate::harness::page::page_size;
 
 /// Accesses of one thread to one range of memory.
 #[derive(Debug, Deserialize)]
@@ -108,7 +107,7 @@ impl Touch {
 
 impl Phase {
     pub fn end(&self) -> u64 {
-        self.base + self.pages * PAGE
+        self.base + self.pages * page_size()
     }
 
     pub fn holds(&self, address: u64) -> bool {

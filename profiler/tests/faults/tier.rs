@@ -99,8 +99,8 @@ impl Tier {
         match self {
             Self::Perf => None,
             Self::Tracepoint if cfg!(target_arch = "x86_64") => None,
-            Self::Tracepoint => Some("this architecture has no tracepoint for page faults".to_owned()),
-            Self::Fentry => {
+            // On arm64 the exception is the entry of `do_mem_abort`.
+            Self::Tracepoint | Self::Fentry => {
                 static ANSWER: OnceLock<Option<String>> = OnceLock::new();
                 ANSWER.get_or_init(ask_for_fentry).clone()
             }

@@ -5,6 +5,9 @@
 #[path = "../e2e/harness/oracle.rs"]
 #[allow(dead_code)]
 mod oracle;
+#[path = "../e2e/harness/page.rs"]
+#[allow(dead_code)]
+mod page;
 #[path = "../profile_synthetic/mod.rs"]
 mod profile_synthetic;
 

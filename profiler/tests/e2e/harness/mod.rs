@@ -2,6 +2,7 @@
 
 pub mod ngmi;
 pub mod oracle;
+pub mod page;
 pub mod procfs;
 pub mod profile;
 pub mod reclaim;

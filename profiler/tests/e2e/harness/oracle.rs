@@ -6,6 +6,8 @@ use std::hash::{Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::page::page_flag;
+
 /// A built program or library.
 #[derive(Debug, Clone)]
 pub struct Oracle {
@@ -190,8 +192,10 @@ fn headers(source_file: &str) -> Vec<String> {
 }
 
 fn build(compiler: &str, flags: &[&str], source_file: &str, output: &str) -> Oracle {
+    let page = page_flag().filter(|_| Path::new(source_file).extension().is_some_and(|name| name == "c"));
+    let flags: Vec<&str> = flags.iter().copied().chain(page.as_deref()).collect();
     let mut hasher = DefaultHasher::new();
-    (compiler, flags, source(source_file), headers(source_file)).hash(&mut hasher);
+    (compiler, &flags, source(source_file), headers(source_file)).hash(&mut hasher);
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("oracle-{:016x}", hasher.finish()));
     let path = dir.join(output);
     if !path.exists() {

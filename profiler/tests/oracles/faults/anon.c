@@ -1,11 +1,11 @@
 // Memory that belongs to no file on a disk.
 //
 // anon MODE: anonymous (writes), zero (each page is read, then written), shared (shared anonymous memory), memfd (one half is written, the
-// other read), thp (one huge page: one fault for 512 pages), hugetlb (reserved huge pages of the machine).
+// other read), thp (one huge page: one fault for 512 pages, or 2048 of 16 KiB), hugetlb (reserved huge pages of the machine).
 #include "fault.h"
 
 #define PAGES ((size_t)64)
-#define HUGE ((size_t)2 << 20)
+#define HUGE (PAGE / 8 * PAGE)
 
 static void of_a_memfd(struct phase *phase) {
     int fd = memfd_create("oracle", 0);

@@ -15,7 +15,7 @@
 
 static int pipe_ends[2];
 // Memory that is present in this process. Each action runs on it first, to touch all code in advance.
-static char warm[PAGE] __attribute__((aligned(4096))) = {1};
+static char warm[PAGE] __attribute__((aligned(PAGE))) = {1};
 
 static void read_page(char *at, void *with) {
     if (read(*(int *)with, at, PAGE) != (ssize_t)PAGE) die("read");

@@ -9,8 +9,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define PAGES ((size_t)2048)
-#define PMD ((size_t)2 << 20)
+#define PAGES (((size_t)8 << 20) / PAGE)
+// Bytes of a page table, whose entries have 8 bytes.
+#define PMD (PAGE / 8 * PAGE)
 // Threads or processes at the same time.
 #define CROWD 4
 
@@ -24,7 +25,7 @@ static size_t length;
 static unsigned char *mapped;
 static int pagemap;
 
-// An address with enough free space, `after` bytes after a boundary of 2 MiB.
+// An address with enough free space, `after` bytes after a boundary of a page table.
 static char *place_for(size_t after) {
     char *place = mmap(0, PAGES * PAGE + 2 * PMD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (place == MAP_FAILED) die("mmap");
@@ -125,7 +126,7 @@ static void touch(size_t page) {
     if (is(kind, "copied") || is(kind, "written")) *at = 1;
     (void)*at;
     // A fault maps pages of one page table.
-    size_t before = (uintptr_t)map % PMD / PAGE, first = (page + before) / 512 * 512, last = first + 512 - before;
+    size_t before = (uintptr_t)map % PMD / PAGE, first = (page + before) / (PAGE / 8) * (PAGE / 8), last = first + PAGE / 8 - before;
     mark_mapped(first > before ? first - before : 0, last < PAGES ? last : PAGES);
 }
 

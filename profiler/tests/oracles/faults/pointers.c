@@ -1,4 +1,4 @@
-// A library with 64 pages of addresses, each of which the loader has to relocate.
+// A library with 256 KiB of addresses, each of which the loader has to relocate.
 #define A8(x) &x, &x, &x, &x, &x, &x, &x, &x
 #define A64(x) A8(x), A8(x), A8(x), A8(x), A8(x), A8(x), A8(x), A8(x)
 #define A512(x) A64(x), A64(x), A64(x), A64(x), A64(x), A64(x), A64(x), A64(x)

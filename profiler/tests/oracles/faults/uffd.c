@@ -15,7 +15,7 @@ static int handler_fd;
 
 static void *handle(void *unused) {
     (void)unused;
-    static char page[PAGE] __attribute__((aligned(4096)));
+    static char page[PAGE] __attribute__((aligned(PAGE)));
     memset(page, 7, sizeof page);
     for (size_t i = 0; i < PAGES; i++) {
         struct uffd_msg message;
