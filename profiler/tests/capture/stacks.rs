@@ -3,6 +3,7 @@
 use profiler::event::Sample;
 use profiler_common::stack::{FLAG_STACK_CUT, FLAG_STACK_STOPPED, FLAG_USER_REGS};
 
+use crate::emulated::is_emulated;
 use crate::harness::{Recording, Waiting, command, compile, record, skipped};
 use crate::page::page_size;
 
@@ -64,8 +65,9 @@ fn deep(recording: &Recording) -> Vec<&Sample<'static>> {
         .copied()
         .filter(|sample| sample.stacks.copy.windows(64).any(|bytes| bytes == [0x5a; 64]))
         .collect();
-    // About 200, if the machine has time for every tick; an emulated one has not.
-    assert!(deep.len() > 30, "{} of {} samples", deep.len(), user.len());
+    // About 200, if the machine has time for every tick; an emulated one has not, arm64 least of all.
+    let enough = if is_emulated() { 15 } else { 30 };
+    assert!(deep.len() > enough, "{} of {} samples", deep.len(), user.len());
     deep
 }
 
