@@ -87,7 +87,7 @@ pub const fn step_of_row(arch: Arch, row: Row, regs: &UserRegs, caller_sp: u64) 
         (1 | 2 | 6 | 11, 0) => {
             return match arch {
                 Arch::X86_64 => 0,
-                Arch::Aarch64 => back_and_fp(back_of_row(row, regs.fp, caller_sp), 0, regs.sp, caller_sp),
+                Arch::Aarch64 => back_and_fp(back_of_row(row, at_sp(regs, offset), caller_sp), 0, regs.sp, caller_sp),
             };
         }
         (1 | 2 | 6 | 11, 1) => caller_sp.wrapping_add_signed(offset),
@@ -234,6 +234,12 @@ impl LastWalk {
     pub fn expected(&self, number: u32) -> &Expected {
         &self.expected[within(number)]
     }
+}
+
+/// arm64: the place of a frame pointer whose return address is at this offset from the stack pointer.
+#[inline(always)]
+const fn at_sp(regs: &UserRegs, offset: i64) -> u64 {
+    regs.sp.wrapping_add_signed(offset).wrapping_sub(8)
 }
 
 #[cfg(test)]

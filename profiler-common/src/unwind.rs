@@ -53,7 +53,7 @@ pub struct PageRows {
 
 /// [`Row::link`], arm64: still in the link register.
 pub const RA_IN_LINK_REGISTER: u8 = 0;
-/// [`Row::link`], arm64: in the word above the saved frame pointer.
+/// [`Row::link`], arm64: in the word above the saved frame pointer; with [`Fp::Same`], at stack pointer + `fp_offset`.
 pub const RA_ABOVE_FP: u8 = 255;
 /// [`Row::link`], x86-64: unchanged.
 pub const BX_SAME: u8 = 0;
@@ -287,7 +287,7 @@ pub fn step(
                 // Only the innermost frame has its return address there.
                 RA_IN_LINK_REGISTER if registers.lr <= SP_UNKNOWN => return Err(WalkEnd::BadChain),
                 RA_IN_LINK_REGISTER => Some(registers.lr),
-                RA_ABOVE_FP => read(fp_at.unwrap_or(fp).wrapping_add(8)),
+                RA_ABOVE_FP => read(fp_at.map_or(sp.wrapping_add_signed(slot), |at| at.wrapping_add(8))),
                 words => read(cfa.wrapping_sub(u64::from(words) * 8)),
             };
             arrive(ip.ok_or(WalkEnd::ReadFailed)? & address, cfa, caller_fp, 0)

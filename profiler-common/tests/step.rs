@@ -217,6 +217,20 @@ fn arm64_signatures_begin_above_the_highest_address() {
     assert_eq!(caller, Ok(0x4444));
 }
 
+/// Of a function that does not save its frame pointer, for example with `-fomit-frame-pointer`.
+#[test]
+fn arm64_return_addresses_may_be_at_the_bottom_of_a_large_frame() {
+    let read = memory([(0x1008, 0x4444)]);
+    let leaf = regs(0x5555, 0x1000, 0x3000, 0);
+    for (cfa, size, caller) in [(Cfa::Sp, 1024, 0x3000), (Cfa::FarSp, 30_001, 0x1000 + 480_016)] {
+        let row = Row::new(0, cfa, size, Fp::Same, 1, RA_ABOVE_FP);
+        let expected = Ok((regs(0x4444, caller, 0x3000, 0), By::Call));
+        assert_eq!(step(Arch::Aarch64, row, &leaf, &read), expected);
+        let unknown = regs(0x5555, 0x1000, 0x3000, SP_UNKNOWN);
+        assert_eq!(step(Arch::Aarch64, row, &unknown, &read), Err(WalkEnd::ReadFailed));
+    }
+}
+
 /// A frame record may be anywhere in its frame, so the step along it gives no stack pointer.
 #[test]
 fn arm64_frames_beyond_a_frame_record_are_found_by_the_frame_pointer() {

@@ -22,6 +22,7 @@ fn row(arch: Arch, ip: u64) -> Row {
         (3, false) => Row::new(0, Cfa::Fp, 2, Fp::AtCfa, -2, 0),
         (_, false) => Row::new(0, Cfa::Sp, 4, Fp::AtSp, 1, 0),
         // Only the return address is saved, at different places.
+        (0, true) if ip % 8 == 4 => Row::new(0, Cfa::Sp, words, Fp::Same, 1, RA_ABOVE_FP),
         (0, true) => Row::new(0, Cfa::Sp, words, Fp::Same, 0, words as u8 - 1),
         // The frame record at the bottom of the frame.
         (2, true) => Row::new(0, Cfa::Sp, 4, Fp::AtCfa, -4, 3),
@@ -44,7 +45,7 @@ fn layout(arch: Arch, row: Row, cfa: u64) -> (u64, Option<u64>, u64) {
     };
     let back = match (arch, row.link) {
         (Arch::X86_64, _) => cfa - 8,
-        (_, RA_ABOVE_FP) => slot.unwrap() + 8,
+        (_, RA_ABOVE_FP) => slot.map_or(sp.wrapping_add_signed(i64::from(row.fp_offset) * 8), |slot| slot + 8),
         (_, words) => cfa - u64::from(words) * 8,
     };
     (back, slot, sp)
@@ -230,12 +231,15 @@ fn steps_of_arm64_have_two_distances() {
     assert_eq!(by(Cfa::Sp, Fp::Same, 0, 1), words(1, 0));
     assert_eq!(by(Cfa::Fp, Fp::AtCfa, -20, 19), words(19, 20));
     assert_eq!(by(Cfa::FarSp, Fp::AtSp, 0, RA_ABOVE_FP), words(24, 25));
-    assert_eq!(by(Cfa::Sp, Fp::Same, 0, RA_ABOVE_FP), words(14, 0));
+    assert_eq!(by(Cfa::Sp, Fp::Same, 0, RA_ABOVE_FP), words(25, 0));
+    assert_eq!(by(Cfa::Sp, Fp::Same, 24, RA_ABOVE_FP), words(1, 0));
     // In a register; below the frame; below the frame pointer; both in one word.
     for (fp, offset, link) in [
         (Fp::Same, 0, RA_IN_LINK_REGISTER),
         (Fp::AtCfa, -2, RA_IN_LINK_REGISTER),
         (Fp::Same, 0, 26),
+        (Fp::Same, -1, RA_ABOVE_FP),
+        (Fp::Same, 25, RA_ABOVE_FP),
         (Fp::AtCfa, -2, 3),
         (Fp::AtCfa, -2, 2),
     ] {

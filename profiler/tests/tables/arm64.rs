@@ -33,8 +33,11 @@ fn frames() {
     assert_eq!(known.row(2, 0), Row::new(0, Cfa::Sp, 512, Fp::AtCfa, -512, RA_ABOVE_FP));
     assert_eq!(known.row(3, 0), Row::plain(0, Cfa::Signal));
     assert_eq!(known.row(4, 0), Row::plain(0, Cfa::Outermost));
-    assert_eq!(known.row(5, 0), Row::plain(0, Cfa::Unsupported));
-    assert_eq!((known.table.stats.damaged, known.table.stats.functions), (0, 6));
+    let at_bottom = |cfa, size, fp| Row::new(0, cfa, size, fp, 0, RA_ABOVE_FP);
+    assert_eq!(known.row(5, 0), at_bottom(Cfa::Sp, 512, Fp::Same));
+    assert_eq!(known.row(6, 0), at_bottom(Cfa::FarSp, 30_001, Fp::AtSp));
+    assert_eq!(known.row(7, 0), Row::plain(0, Cfa::Unsupported));
+    assert_eq!((known.table.stats.damaged, known.table.stats.functions), (0, 8));
 }
 
 /// Debian's libc for arm64.

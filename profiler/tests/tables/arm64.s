@@ -53,10 +53,26 @@
         nop
         .cfi_endproc
 
-        function 5                      // a large frame with the return address elsewhere
+        function 5                      // a large frame: the return address alone at its bottom
         .cfi_startproc
         .cfi_def_cfa_offset 4096
         .cfi_offset 30, -4096
         nop
         .cfi_endproc
-        function 6
+
+        function 6                      // both at the bottom of a frame that is too large for words
+        .cfi_startproc
+        .cfi_def_cfa_offset 480016
+        .cfi_offset 29, -480016
+        .cfi_offset 30, -480008
+        nop
+        .cfi_endproc
+
+        function 7                      // a large frame: the registers apart
+        .cfi_startproc
+        .cfi_def_cfa_offset 4096
+        .cfi_offset 29, -4096
+        .cfi_offset 30, -4000
+        nop
+        .cfi_endproc
+        function 8

@@ -54,24 +54,48 @@ impl<'b, S: UnwindSection<Slice<'b>>> Translator<'_, S> {
         if self.is_signal_frame {
             return self.signal_frame(row.cfa());
         }
-        let ra_rule = row.register(registers.ra);
-        if self.is_outermost(ra_rule.as_ref()) {
+        if self.is_outermost(row.register(registers.ra).as_ref()) {
             return Row::plain(0, Cfa::Outermost);
         }
-        let translated = || {
-            let (cfa, cfa_offset) = self.cfa(registers, row.cfa())?;
-            let fp_rule = row.register(registers.fp);
-            let (fp, fp_offset) = self.fp(registers, fp_rule.as_ref())?;
-            let link = match self.arch {
-                Arch::X86_64 if matches!(ra_rule, Some(RegisterRule::Offset(RA_OF_CALLS))) => {
-                    bx(row.register(X86_64::RBX).as_ref())
-                }
-                Arch::X86_64 => return None,
-                Arch::Aarch64 => return_address(ra_rule.as_ref(), fp_rule.as_ref())?,
-            };
-            Some(Row::new(0, cfa, cfa_offset, fp, fp_offset, link))
+        self.by_cfa(registers, row)
+            .or_else(|| self.by_stack_pointer(registers, row))
+            .unwrap_or(Row::plain(0, Cfa::Unsupported))
+    }
+
+    fn by_cfa(&self, registers: Registers, row: &UnwindTableRow<usize>) -> Option<Row> {
+        let ra_rule = row.register(registers.ra);
+        let (cfa, cfa_offset) = self.cfa(registers, row.cfa())?;
+        let fp_rule = row.register(registers.fp);
+        let (fp, fp_offset) = self.fp(registers, fp_rule.as_ref())?;
+        let link = match self.arch {
+            Arch::X86_64 if matches!(ra_rule, Some(RegisterRule::Offset(RA_OF_CALLS))) => {
+                bx(row.register(X86_64::RBX).as_ref())
+            }
+            Arch::X86_64 => return None,
+            Arch::Aarch64 => return_address(ra_rule.as_ref(), fp_rule.as_ref())?,
         };
-        translated().unwrap_or(Row::plain(0, Cfa::Unsupported))
+        Some(Row::new(0, cfa, cfa_offset, fp, fp_offset, link))
+    }
+
+    /// arm64: registers saved at the bottom of a large frame are too far from the CFA, but close to the stack pointer.
+    fn by_stack_pointer(&self, registers: Registers, row: &UnwindTableRow<usize>) -> Option<Row> {
+        let &CfaRule::RegisterAndOffset { register, offset: size } = row.cfa() else {
+            return None;
+        };
+        let Some(RegisterRule::Offset(back)) = row.register(registers.ra) else {
+            return None;
+        };
+        if self.arch != Arch::Aarch64 || register != registers.sp {
+            return None;
+        }
+        let (cfa, cfa_offset) = self.cfa(registers, row.cfa())?;
+        let (fp, at) = match row.register(registers.fp) {
+            None | Some(RegisterRule::SameValue | RegisterRule::Undefined) => (Fp::Same, back),
+            Some(RegisterRule::Offset(fp)) if fp.checked_add(WORD) == Some(back) => (Fp::AtSp, fp),
+            Some(_) => return None,
+        };
+        let offset = words(size.checked_add(at)?)?;
+        Some(Row::new(0, cfa, cfa_offset, fp, offset, RA_ABOVE_FP))
     }
 
     /// x86-64: the return address is always saved, so a missing rule means that there is none.
