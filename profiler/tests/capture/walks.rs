@@ -116,7 +116,20 @@ fn expect_exact(recording: &Recording, program: &Program, pid: u32, depth: usize
         .iter()
         .position(|(sample, ..)| is_whole(sample))
         .unwrap_or(found.len());
-    assert!(found.len() - first > 20, "{} of {} walks are early", first, found.len());
+    let ends = || {
+        let end = |stack: &UserStack<'_>| format!("{:?} after {}", WalkEnd::from_number(stack.end), stack.frames.len());
+        let mut ends = BTreeMap::<_, usize>::new();
+        for (_, _, stack) in &found {
+            *ends.entry(end(stack)).or_default() += 1;
+        }
+        format!("{ends:?} {:?}", recording.warnings)
+    };
+    assert!(
+        found.len() - first > 20,
+        "{first} of {} walks are early: {}",
+        found.len(),
+        ends()
+    );
     let mut lengths = BTreeSet::new();
     for (number, (sample, names, stack)) in found.iter().enumerate() {
         let chain = ["leaf"]
