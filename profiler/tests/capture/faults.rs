@@ -98,12 +98,11 @@ fn program() -> PathBuf {
     static BUILT: Mutex<()> = Mutex::new(());
     let _one = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let mut hasher = DefaultHasher::new();
-    let page = format!("-DPAGE={}", page_size());
-    (PROGRAM, &page).hash(&mut hasher);
+    (PROGRAM, page_size()).hash(&mut hasher);
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("capture-faults-{:016x}", hasher.finish()));
     if !path.exists() {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        std::fs::rename(compile(folder.path(), "faults", PROGRAM, &["-O1", &page]), &path).unwrap();
+        std::fs::rename(compile(folder.path(), "faults", PROGRAM, &["-O1"]), &path).unwrap();
     }
     path
 }

@@ -21,6 +21,7 @@ use profiler::event::read::LogReader;
 use profiler::event::{Event, Header, Sample, TaskExit};
 use profiler_common::Loss;
 
+use crate::page::page_size;
 use crate::taken::taken;
 
 /// A program compiled by a test, which waits for a line on its standard input before it becomes the program.
@@ -86,12 +87,13 @@ pub fn time_before(tid: u32) -> u64 {
     stat.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// Compiles a C program.
+/// Compiles a C program, with the size of a page as `PAGE`.
 pub fn compile(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
     let (code, program) = (folder.join(format!("{name}.c")), folder.join(name));
     std::fs::write(&code, source).unwrap();
     let status = Command::new("cc")
         .args(flags)
+        .arg(format!("-DPAGE={}", page_size()))
         .arg("-o")
         .arg(&program)
         .arg(&code)

@@ -5,6 +5,7 @@ use std::time::Duration;
 use profiler::event::{Event, PagesRead};
 
 use crate::harness::{Waiting, command, compile, record, skipped, time_before};
+use crate::page::{UNIT, page_size};
 
 /// A thread that spins forever, and one that spins for 30 ms and then sleeps.
 const PROGRAM: &str = r"
@@ -96,7 +97,7 @@ static int fd;
 static volatile int done;
 static void *by_call(void *arg) {
     char byte;
-    pread(fd, &byte, 1, 40 * 4096);
+    pread(fd, &byte, 1, 40 * PAGE);
     done = 1;
     for (;;) pause();
     return arg;
@@ -105,12 +106,12 @@ int main(int count, char **words) {
     fd = open(words[1], O_RDONLY);
     posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
-    volatile char *file = mmap(0, 64 * 4096, PROT_READ, MAP_PRIVATE, fd, 0);
-    madvise((void *)file, 64 * 4096, MADV_RANDOM);
+    volatile char *file = mmap(0, 64 * PAGE, PROT_READ, MAP_PRIVATE, fd, 0);
+    madvise((void *)file, 64 * PAGE, MADV_RANDOM);
     pthread_t thread;
     pthread_create(&thread, 0, by_call, 0);
     while (!done) usleep(1000);
-    file[3 * 4096], file[10 * 4096], file[11 * 4096], file[12 * 4096];
+    file[3 * PAGE], file[10 * PAGE], file[11 * PAGE], file[12 * PAGE];
     prctl(PR_SET_NAME, "ready");
     for (;;) pause();
 }
@@ -124,7 +125,7 @@ fn their_last_read_pages_are_recorded_once() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let program = compile(folder.path(), "reader", READER, &["-O1"]);
     let path = folder.path().join("file");
-    std::fs::write(&path, vec![7; 64 * 4096]).unwrap();
+    std::fs::write(&path, vec![7; 64 * usize::try_from(page_size()).unwrap()]).unwrap();
     std::fs::File::open(&path).unwrap().sync_all().unwrap();
     let mut waiting = Waiting::new(&program, &[path.to_str().unwrap()]);
     let pid = waiting.pid();
@@ -148,7 +149,11 @@ fn their_last_read_pages_are_recorded_once() {
         let run = read.first..read.first + u64::from(read.count);
         let is_main = read.at.tid == pid;
         let in_fault = read.in_fault;
-        run.map(move |page| (page, in_fault, is_main)).collect::<Vec<_>>()
+        let units = page_size() / UNIT;
+        let pages = run.step_by(usize::try_from(units).unwrap());
+        pages
+            .map(move |unit| (unit / units, in_fault, is_main))
+            .collect::<Vec<_>>()
     };
     let mut recorded: Vec<_> = recorded.flat_map(pages).collect();
     recorded.sort_unstable();

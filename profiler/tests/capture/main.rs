@@ -17,7 +17,7 @@ mod live_threads;
 mod movers;
 mod owners;
 #[path = "../e2e/harness/page.rs"]
-#[allow(dead_code, reason = "only the size is used here")]
+#[allow(dead_code, reason = "C programs have the size by another flag here")]
 mod page;
 mod program;
 mod scopes;

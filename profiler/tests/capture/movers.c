@@ -62,11 +62,11 @@ static void move(int pid, const char *folder) {
     close(file);
 }
 static void touch(char *at, int pages) {
-    char *memory = mmap(at, pages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    char *memory = mmap(at, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (memory != at) fail("mmap");
-    madvise(memory, pages * 4096, MADV_NOHUGEPAGE);
-    for (int i = 0; i < pages; i++) memory[i * 4096] = 1;
-    munmap(memory, pages * 4096);
+    madvise(memory, pages * PAGE, MADV_NOHUGEPAGE);
+    for (int i = 0; i < pages; i++) memory[i * PAGE] = 1;
+    munmap(memory, pages * PAGE);
 }
 static void rest(struct wait *wait) {
     struct timespec time = {0, 200000};
@@ -94,7 +94,7 @@ static void have_child(struct phase *phase) {
     if (child == 0) {
         struct wait unused;
         phase->child_born = stamp();
-        touch(phase->at + 64 * 4096, 1);
+        touch(phase->at + 64 * PAGE, 1);
         rest(&unused);
         phase->child_last = stamp();
         _exit(0);

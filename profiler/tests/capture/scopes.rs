@@ -23,12 +23,17 @@ int main(int argc, char **argv) {
     pthread_t first, second;
     if (!strcmp(argv[1], "executed")) { spin(250); return 5; }
     if (!strcmp(argv[1], "move")) {
-        // A loop: `dec %edi; jnz` to it; `ret`, moved to where the kernel wants it, twice the size.
+        // A loop: subtracts 1, jumps back unless it is 0, returns; moved to where the kernel wants it, twice the size.
+#ifdef __aarch64__
+        static const unsigned code[] = {0x71000400, 0x54ffffe1, 0xd65f03c0};
+#else
         static const unsigned char code[] = {0xff, 0xcf, 0x75, 0xfc, 0xc3};
-        char *page = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        mmap(page + 4096, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-        memcpy(page, code, sizeof code); mprotect(page, 4096, PROT_READ | PROT_EXEC);
-        void (*loop)(int) = (void (*)(int))mremap(page, 4096, 8192, MREMAP_MAYMOVE);
+#endif
+        char *page = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mmap(page + PAGE, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        memcpy(page, code, sizeof code); mprotect(page, PAGE, PROT_READ | PROT_EXEC);
+        __builtin___clear_cache(page, page + PAGE);
+        void (*loop)(int) = (void (*)(int))mremap(page, PAGE, 2 * PAGE, MREMAP_MAYMOVE);
         loop(1000000000);
         return (char *)loop == page;
     }

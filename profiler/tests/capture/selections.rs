@@ -12,6 +12,7 @@ use profiler::capture::proc::selection::{Conditions, Selection};
 use profiler::event::Event;
 
 use crate::harness::{Asked, Recording, compile, record, selected, skipped};
+use crate::page::page_size;
 
 /// Touches pages at an address of its own in each phase, and prints process, phase, address and pages.
 ///
@@ -29,14 +30,14 @@ pub const PROGRAM: &str = r#"
 #include <unistd.h>
 static void touch(int phase, unsigned long number, int pages) {
     char *at = (char *)(0x100000000000 + number * 0x1000000);
-    char *memory = mmap(at, pages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    char *memory = mmap(at, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (memory != at) _exit(3);
-    madvise(memory, pages * 4096, MADV_NOHUGEPAGE);
-    for (int i = 0; i < pages; i++) memory[i * 4096] = 1;
+    madvise(memory, pages * PAGE, MADV_NOHUGEPAGE);
+    for (int i = 0; i < pages; i++) memory[i * PAGE] = 1;
     char line[100];
     int len = snprintf(line, sizeof line, "%d %d %lu %d\n", getpid(), phase, (unsigned long)at, pages);
     if (write(1, line, len) != len) _exit(4);
-    munmap(memory, pages * 4096);
+    munmap(memory, pages * PAGE);
 }
 static void move(const char *folder) {
     char path[4096];
@@ -143,7 +144,9 @@ fn touched(output: &[u8], is_recorded: impl Fn(u32) -> bool) -> (Touched, Touche
             &mut others
         };
         for page in 0..pages {
-            *list.entry((u32::try_from(pid).unwrap(), at + page * 4096)).or_default() += 1;
+            *list
+                .entry((u32::try_from(pid).unwrap(), at + page * page_size()))
+                .or_default() += 1;
         }
     }
     (recorded, others)

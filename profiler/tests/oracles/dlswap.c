@@ -12,7 +12,9 @@
 
 #include "spin.h"
 
+#ifndef PAGE
 #define PAGE ((size_t)4096)
+#endif
 
 typedef void (*spinner)(uint64_t);
 

@@ -4,7 +4,7 @@
 //   shared.dat   100 pages, mapped shared: all read, then 50 written; forked, the child reads all
 //   memfd:known   30 pages, all written; forked, the child reads all
 //   .known        64 pages of this program: all read, 10 written
-//   a huge page: 4 MB of anonymous memory, written whole (after the fork, to keep it private)
+//   two huge pages: 4 MB (with larger pages, more) of anonymous memory, written whole (after the fork, to keep it private)
 //
 // With `fork`, the child has copies of the page tables of what was copied. Prints the pids, and
 // waits to be killed.
@@ -19,8 +19,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#ifndef PAGE
 #define PAGE 4096
-#define HUGE (4 << 20)
+#endif
+// Two huge pages.
+#define HUGE (2 * (PAGE / 8 * PAGE))
 
 // In a separate section that begins and ends at a page boundary.
 __attribute__((section(".known,\"aw\",@progbits#"), aligned(PAGE))) static volatile char known[64 * PAGE] = {1};

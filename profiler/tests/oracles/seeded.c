@@ -13,7 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifndef PAGE
 #define PAGE 4096
+#endif
 #define MIB (1 << 20)
 #define FILE_MIB 16
 

@@ -8,11 +8,14 @@ use profiler_common::switch::{WAIT_BIRTH, WAIT_PREEMPTED, WAIT_UNSEEN_START};
 
 use super::notes::{Member, Notes, OwnWait, Phase};
 use crate::harness::Recording;
+use crate::page::page_size;
 
 /// Pages that the program touches.
 const PAGES: std::ops::Range<u64> = 0x1000_0000_0000..0x2000_0000_0000;
 /// Where a child touches its page, from the phase's own pages on.
-const OF_CHILD: u64 = 64 * 4096;
+fn of_child() -> u64 {
+    64 * page_size()
+}
 /// How far apart, in ns, the kernel and its tracepoint may see a switch.
 const OF_A_SWITCH: u64 = 10_000;
 
@@ -310,8 +313,8 @@ impl Moved {
         for member in self.notes.members.values() {
             let phases = member.phases.iter().enumerate();
             for (place, phase) in phases.filter(|(_, phase)| belongs(phase.folder)) {
-                let pages = (0..phase.pages).map(|page| (member.pid, phase.at + page * 4096));
-                let pages = pages.chain([(phase.child.pid, phase.at + OF_CHILD)]);
+                let pages = (0..phase.pages).map(|page| (member.pid, phase.at + page * page_size()));
+                let pages = pages.chain([(phase.child.pid, phase.at + of_child())]);
                 expected.extend(pages.map(|page| (page, ((member.pid, place), 0))));
             }
         }
@@ -319,7 +322,7 @@ impl Moved {
             if let Event::Fault(fault) = event
                 && PAGES.contains(&fault.address.0)
             {
-                match expected.get_mut(&(fault.at.pid, fault.address.0 & !4095)) {
+                match expected.get_mut(&(fault.at.pid, fault.address.0 & !(page_size() - 1))) {
                     Some((_, count)) => *count += 1,
                     None => found.foreign.push(format!("{fault:?}")),
                 }
