@@ -175,7 +175,7 @@ fn each_switch_is_recorded_and_lifetimes_add_up() {
     let read = waits(&recording, tid("main"));
     let read = read
         .iter()
-        .filter(|wait| wait.call.is_some_and(|call| call.number == 0))
+        .filter(|wait| wait.call.is_some_and(|call| is_read(call.number)))
         .max_by_key(|wait| wait.off)
         .unwrap();
     let waited = reports.iter().find(|thread| thread.name == "main").unwrap().waited;
@@ -327,6 +327,10 @@ fn perf_agrees() {
 fn is_sleep(number: u32) -> bool {
     let sleeps = [libc::SYS_nanosleep, libc::SYS_clock_nanosleep];
     sleeps.contains(&libc::c_long::from(number))
+}
+
+fn is_read(number: u32) -> bool {
+    libc::c_long::from(number) == libc::SYS_read
 }
 
 fn is_futex(number: u32) -> bool {

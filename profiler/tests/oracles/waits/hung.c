@@ -3,6 +3,14 @@
 #include "wait.h"
 
 #include <poll.h>
+#include <sys/syscall.h>
+
+// Newer processors have only the general call.
+#ifdef SYS_poll
+#define POLL "poll"
+#else
+#define POLL "ppoll"
+#endif
 
 struct sleeper {
     const char *function, *reason, *call, *file;
@@ -59,7 +67,7 @@ int main(int argc, char **argv) {
         SLEEPER(reads_fifo, "pipe", "read", regular),
         SLEEPER(opens_fifo, "pipe", "openat", fifo),
         SLEEPER(sleeps_long, "sleep", "clock_nanosleep", ""),
-        SLEEPER(polls, "poll", "poll", ""),
+        SLEEPER(polls, "poll", POLL, ""),
     };
     unsigned number = sizeof sleepers / sizeof *sleepers;
     pthread_barrier_init(&all, NULL, number + 1);
