@@ -19,8 +19,8 @@ int main(int argc, char **argv) {
     int fd = open_direct(direct);
     for (int i = 0; i < EPISODES; i++) read_at("direct", direct, fd, buffer, DIRECT, i * (off_t)DIRECT);
     fd = open_cold(cached);
-    for (int i = 0; i < EPISODES; i++) read_at("buffered", cached, fd, buffer, 4096, i * 65536);
-    for (int i = 0; i < EPISODES; i++) read_at("hit", cached, fd, buffer, 4096, i * 65536);
+    for (int i = 0; i < EPISODES; i++) read_at("buffered", cached, fd, buffer, PAGE, i * 65536);
+    for (int i = 0; i < EPISODES; i++) read_at("hit", cached, fd, buffer, PAGE, i * 65536);
     print_episodes();
     return 0;
 }

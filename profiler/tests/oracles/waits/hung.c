@@ -3,7 +3,6 @@
 #include "wait.h"
 
 #include <poll.h>
-#include <sys/syscall.h>
 
 // Newer processors have only the general call.
 #ifdef SYS_poll

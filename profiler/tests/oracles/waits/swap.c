@@ -5,9 +5,6 @@
 #include <sys/mount.h>
 #include <sys/swap.h>
 
-#ifndef PAGE
-#define PAGE 4096ul
-#endif
 #define MEMORY (32ul << 20)
 #define ALLOWED "16777216"
 

@@ -61,7 +61,7 @@ int main(int argc, char **argv) {
     for (uint64_t i = 0; i < EPISODES; i++) read_at("direct", direct, fd, buffer, 1 << 18, i << 18, 0);
     for (uint64_t i = EPISODES; i < 2 * EPISODES; i++) read_at("direct by a worker", direct, fd, buffer, 1 << 18, i << 18, IOSQE_ASYNC);
     fd = open_cold(cached);
-    for (uint64_t i = 0; i < EPISODES; i++) read_at("buffered", cached, fd, buffer, 4096, i << 16, 0);
+    for (uint64_t i = 0; i < EPISODES; i++) read_at("buffered", cached, fd, buffer, PAGE, i << 16, 0);
     print_episodes();
     return 0;
 }

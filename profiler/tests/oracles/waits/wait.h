@@ -28,6 +28,9 @@
 // Episodes of each kind: enough to tolerate those that a busy machine disturbs.
 #define EPISODES 9
 #define MS 1000000u
+#ifndef PAGE
+#define PAGE 4096ul
+#endif
 
 struct episode {
     const char *name;
