@@ -15,9 +15,10 @@ const POLL_MS = 20;
 const NAME = 'check';
 
 class Daemon {
-  // Loads a profile; --symbols is the URL of the symbol server.
-  static async load(profile, symbols) {
-    const daemon = new Daemon(profile, symbols);
+  // Loads a profile, or the link to one. The options are those of `profiler-cli load`. In a folder that is given, profiler-cli finds the daemon
+  // by PROFILER_CLI_SESSION_DIR; otherwise the daemon's folder is removed with it.
+  static async load(profile, options, folder) {
+    const daemon = new Daemon(profile, options, folder);
     try {
       await daemon.connect();
       while ((await daemon.send({ type: 'status' })).type !== 'ready') {
@@ -30,20 +31,27 @@ class Daemon {
     }
   }
 
-  constructor(profile, symbols) {
+  constructor(profile, options, folder) {
     // The daemon listens on a socket in this directory, and a socket path is at most 108 bytes long.
-    this.folder = fs.mkdtempSync(path.join(os.tmpdir(), 'pq-'));
+    this.folder = folder ?? fs.mkdtempSync(path.join(os.tmpdir(), 'pq-'));
+    this.isOurs = !folder;
     this.deadline = Date.now() + TIMEOUT_MS;
     this.waiting = [];
-    const options = ['--daemon', path.resolve(profile), '--session', NAME, '--symbol-server', symbols];
-    this.process = spawn(process.execPath, [CLI, ...options], {
-      stdio: ['ignore', 'ignore', 'pipe'],
+    const what = /^https?:/.test(profile) ? profile : path.resolve(profile);
+    this.log = path.join(this.folder, `${NAME}.said`);
+    const log = fs.openSync(this.log, 'w');
+    this.process = spawn(process.execPath, [CLI, '--daemon', what, '--session', NAME, ...options], {
+      detached: true,
+      stdio: ['ignore', 'ignore', log],
       env: { ...process.env, PROFILER_CLI_SESSION_DIR: this.folder },
     });
-    this.said = '';
-    this.process.stderr.setEncoding('utf8').on('data', (text) => (this.said += text));
-    this.process.on('error', (error) => (this.said += error.message));
+    fs.closeSync(log);
+    this.process.on('error', () => (this.closed = true));
     this.process.on('close', () => (this.closed = true));
+  }
+
+  get said() {
+    return fs.readFileSync(this.log, 'utf8').trim() || 'without a message';
   }
 
   // Until it has written where it listens.
@@ -52,7 +60,7 @@ class Daemon {
     let listens;
     while (!listens) {
       if (this.closed || Date.now() > this.deadline) {
-        throw new Error(`profiler-cli: ${this.said || 'the daemon does not start'}`);
+        throw new Error(`profiler-cli: the daemon does not start: ${this.said}`);
       }
       await pause(POLL_MS);
       try {
@@ -64,7 +72,7 @@ class Daemon {
     this.socket = net.connect(listens);
     this.socket.setTimeout(TIMEOUT_MS, () => this.socket.destroy(new Error('profiler-cli: the daemon does not answer')));
     this.socket.on('error', (error) => this.fail(error));
-    this.socket.on('close', () => this.fail(new Error(`profiler-cli: the daemon has ended: ${this.said}`)));
+    this.socket.on('close', () => this.fail(new Error('profiler-cli: the daemon has closed the connection')));
     const parts = [];
     this.socket.setEncoding('utf8').on('data', (text) => {
       const lines = text.split('\n');
@@ -98,10 +106,18 @@ class Daemon {
     return (await this.send({ type: 'command', command: { command, subcommand, ...options } })).result;
   }
 
+  // Lets it run on, for profiler-cli.
+  leave() {
+    this.socket.destroy();
+    this.process.unref();
+  }
+
   close() {
     this.socket?.destroy();
     this.process.kill();
-    fs.rmSync(this.folder, { recursive: true, force: true });
+    if (this.isOurs) {
+      fs.rmSync(this.folder, { recursive: true, force: true });
+    }
   }
 }
 
