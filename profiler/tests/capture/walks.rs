@@ -17,6 +17,7 @@ use profiler_common::stack::{FLAG_IN_KERNEL, FLAG_WALK_COMPLETE};
 use profiler_common::unwind::WalkEnd;
 use symbols::elf::ElfFile;
 
+use crate::emulated::is_emulated;
 use crate::harness::{CaptureProcess, Recording, Waiting, command, record_with, skipped};
 use crate::program::Program;
 
@@ -65,6 +66,10 @@ fn run(
     let pid = waiting.pid();
     let request = command(pid).with(|terms| {
         terms.stack_copy = 0;
+        // There a walk of 900 frames takes longer than a sample's interval, and the program would hardly run.
+        if is_emulated() && cfg!(target_arch = "aarch64") {
+            terms.sample_hz = 200;
+        }
     });
     let recording = record_with(request, |capture| {
         for (file, path) in &code {
