@@ -121,10 +121,19 @@ pub fn mmap_lock_released(ctx: BtfTracePointContext) -> i32 {
         if start != 0 {
             read_range(state, top, start, start.wrapping_add(len));
         }
-        let place = place_of(&(*state).faults.placed, arguments[1], offset);
-        if place != 0 && place != start {
-            read_range(state, top, place, place.wrapping_add(len));
+        let placed = &raw const (*state).faults.placed;
+        let place = place_of(&*placed, arguments[1], offset);
+        if place == 0 || place == start {
+            return 0;
         }
+        // Since 6.7, of aligned space found from above, the first huge page stays empty; otherwise, the last one does.
+        if place == (*placed).start && (*placed).len > page_up(arguments[1]) {
+            let behind = place.wrapping_add(BLOCK);
+            if read_range(state, top, behind, behind.wrapping_add(len)) != 0 {
+                return 0;
+            }
+        }
+        read_range(state, top, place, place.wrapping_add(len));
     }
     0
 }

@@ -132,6 +132,7 @@ fn read(file: &Path) -> Report {
 const AHEAD: Files = &[
     "populate:sparse",
     "placed:sparse",
+    "placedbehind:sparse",
     "beyond:sparse",
     "copiedahead:sparse",
     "advised:sparse",

@@ -33,6 +33,18 @@ static char *place_for(size_t after) {
     return (char *)(((uintptr_t)place + PMD - 1) & ~(PMD - 1)) + after;
 }
 
+// Lets the kernel find free space for a file of huge pages that begins at a boundary of a page table: it looks for one page table more, and
+// since 6.7 places the mapping behind the first of them, if it looks from above.
+static void prepare_boundary(void) {
+    size_t size = PAGES * PAGE + PMD - PAGE;
+    char *space = mmap(0, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (space == MAP_FAILED) die("mmap");
+    munmap(space, size);
+    size_t over = (uintptr_t)(space + size) % PMD;
+    char *filler = space + size - over;
+    if (over && mmap(filler, over, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) != filler) die("mmap");
+}
+
 static int advice(void) {
     return is(kind, "huge") || is(kind, "warmhuge") ? MADV_HUGEPAGE
            : is(kind, "nohuge")     ? MADV_NOHUGEPAGE
@@ -56,12 +68,14 @@ static const char *map_ahead(void) {
 static const char *map_it(int fd) {
     bool is_copied = is(kind, "copied") || is(kind, "copiedahead");
     bool is_written = is(kind, "written") || is(kind, "advisedwrite");
-    bool is_ahead = is(kind, "populate") || is(kind, "placed") || is(kind, "beyond") || is(kind, "copiedahead");
+    bool is_placed = is(kind, "placed") || is(kind, "placedbehind");
+    bool is_ahead = is(kind, "populate") || is_placed || is(kind, "beyond") || is(kind, "copiedahead");
     int flags = (is_copied || is(kind, "private") ? MAP_PRIVATE : MAP_SHARED) | (is_ahead ? MAP_POPULATE : 0);
     int protection = PROT_READ | (is(kind, "exec") ? PROT_EXEC : 0) | (is_copied || is_written ? PROT_WRITE : 0);
     char *place = place_for(is(kind, "aligned") || advice() == MADV_HUGEPAGE ? 0 : 3 * PAGE);
     // The kernel chooses the address.
-    if (is(kind, "placed") || is(kind, "future")) place = 0;
+    if (is_placed || is(kind, "future")) place = 0;
+    if (is(kind, "placedbehind")) prepare_boundary();
     if (is(kind, "future") && mlockall(MCL_FUTURE)) return "mlockall is not allowed";
     // Pages beyond the end of the file can't be mapped.
     length = (PAGES + (is(kind, "beyond") ? 200 : 0)) * PAGE;
