@@ -49,8 +49,13 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
                 add_last_run(state, from, time);
             }
             if previous.is_dead() || hides || is_unselected {
-                if config!(waits) != 0 && is_within && previous.is_dead() {
-                    wait::missed::at_switch_out(&raw mut (*state).waits, previous);
+                if config!(waits) != 0 && is_within {
+                    let waits = &raw mut (*state).waits;
+                    if previous.is_dead() {
+                        wait::missed::at_switch_out(waits, previous);
+                    } else {
+                        wait::missed::since_last(waits, previous);
+                    }
                 }
                 task::ended(previous, state, time, (*state).total.saturating_sub((*state).reported));
             } else if config!(waits) != 0 && is_within {

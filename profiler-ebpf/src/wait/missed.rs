@@ -17,6 +17,18 @@ pub unsafe fn at_switch_out(waits: *mut ThreadWaits, task: Task) {
         if (*waits).now.out != 0 {
             lose(Loss::SwitchMissed);
         }
+        since_last(waits, task);
+    }
+}
+
+/// As [`at_switch_out`], for a thread that is not recorded any more: its switch-in may not have been looked at for this reason.
+///
+/// # Safety
+/// As [`at_switch_out`].
+#[inline(always)]
+pub unsafe fn since_last(waits: *mut ThreadWaits, task: Task) {
+    // SAFETY: by this function's own condition.
+    unsafe {
         let Some(switches) = task.switches() else { return };
         let expected = (*waits).switches + 1;
         if (*waits).seen != 0 && switches > expected {
