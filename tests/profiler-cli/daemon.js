@@ -22,6 +22,7 @@ class Daemon {
     try {
       await daemon.connect();
       while ((await daemon.send({ type: 'status' })).type !== 'ready') {
+        daemon.expectTime('the profile is not loaded');
         await pause(POLL_MS);
       }
       return daemon;
@@ -54,14 +55,21 @@ class Daemon {
     return fs.readFileSync(this.log, 'utf8').trim() || 'without a message';
   }
 
+  expectTime(problem) {
+    if (Date.now() > this.deadline) {
+      throw new Error(`profiler-cli: ${problem}: ${this.said}`);
+    }
+  }
+
   // Until it has written where it listens.
   async connect() {
     const metadata = path.join(this.folder, `${NAME}.json`);
     let listens;
     while (!listens) {
-      if (this.closed || Date.now() > this.deadline) {
-        throw new Error(`profiler-cli: the daemon does not start: ${this.said}`);
+      if (this.closed) {
+        throw new Error(`profiler-cli: the daemon has ended: ${this.said}`);
       }
+      this.expectTime('the daemon does not start');
       await pause(POLL_MS);
       try {
         listens = JSON.parse(fs.readFileSync(metadata, 'utf8')).socketPath;
