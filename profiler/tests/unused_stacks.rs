@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::BuildHasher as _;
 use std::io::Cursor;
+use std::rc::Rc;
 
 use fixtures::synthetic_log::{self, Size};
 use profiler::addr::Timestamp;
@@ -15,8 +16,8 @@ use profiler::event::{Event, FileId};
 use profiler::fact::reduce::budget::{Budget, Collected, Collector};
 use profiler::fact::replay::log::LogSource;
 use profiler::fact::{
-    Cause, EventKind, FactSink, FactSource, FaultFact, Mark, PagesReadFact, RequestFact, SampleFact, StackId, Tables,
-    Visit, WaitFact,
+    Cause, EventKind, FactSink, FactSource, FaultFact, Location, Mark, PagesReadFact, RequestFact, SampleFact, StackId,
+    Tables, Visit, WaitFact,
 };
 use profiler::unwind::NoBinaries;
 use rustc_hash::FxBuildHasher;
@@ -27,30 +28,35 @@ const BUDGET: Budget = Budget {
 };
 
 /// The key of a fact, and the locations of its stack, frame by frame: modules are numbered in order of use.
-type Stacks = BTreeMap<(&'static str, u32, Timestamp, Timestamp), Vec<String>>;
+type Stacks = BTreeMap<(&'static str, u32, Timestamp, Timestamp), Vec<Rc<str>>>;
 
-fn frames(tables: &Tables, stack: Option<StackId>) -> Vec<String> {
-    let mut next = stack;
-    let up = std::iter::from_fn(|| {
-        let node = tables.stacks[next?.index()];
-        next = node.parent;
-        let frame = &tables.frames[node.frame.index()];
-        Some(format!(
-            "{} {}",
-            tables.address_name(&frame.location),
-            frame.is_return_address
-        ))
-    });
-    up.collect()
+/// The names of frames, each made once: the stacks of a log have millions.
+#[derive(Default)]
+struct Names(HashMap<(Location, bool), Rc<str>>);
+
+impl Names {
+    fn frames(&mut self, tables: &Tables, stack: Option<StackId>) -> Vec<Rc<str>> {
+        let mut next = stack;
+        let up = std::iter::from_fn(|| {
+            let node = tables.stacks[next?.index()];
+            next = node.parent;
+            let frame = &tables.frames[node.frame.index()];
+            let name_of = || format!("{} {}", tables.address_name(&frame.location), frame.is_return_address).into();
+            let entry = self.0.entry((frame.location.clone(), frame.is_return_address));
+            Some(entry.or_insert_with(name_of).clone())
+        });
+        up.collect()
+    }
 }
 
 /// Notes the stack of each fact when it arrives.
 #[derive(Default)]
-struct Noted(Stacks);
+struct Noted(Stacks, Names);
 
 impl Noted {
     fn note(&mut self, tables: &Tables, what: &'static str, of: u32, times: [Timestamp; 2], stack: Option<StackId>) {
-        self.0.insert((what, of, times[0], times[1]), frames(tables, stack));
+        let frames = self.1.frames(tables, stack);
+        self.0.insert((what, of, times[0], times[1]), frames);
     }
 }
 
@@ -153,8 +159,9 @@ fn of_kept(tables: &Tables, collected: &Collected) -> Stacks {
 
 /// Sums by stack, and input for findings, each as a comparable line.
 fn sums(tables: &Tables, collected: &Collected) -> Vec<String> {
-    let line = |what: &str, stack: Option<StackId>, numbers: &[u64]| {
-        let stack = FxBuildHasher.hash_one(frames(tables, stack));
+    let mut names = Names::default();
+    let mut line = |what: &str, stack: Option<StackId>, numbers: &[u64]| {
+        let stack = FxBuildHasher.hash_one(names.frames(tables, stack));
         format!("{what} {stack:016x} {numbers:?}")
     };
     let mut lines = Vec::new();
@@ -291,7 +298,7 @@ fn unnamed_code_is_merged_in_earlier_facts() {
     synthetic_log::write(&mut log, Size::Events(30_000), 6_000).unwrap();
     let log = with_anonymous_code(&log);
     let (stacks, _, separate) = kept(&log, Some(usize::MAX));
-    let places: BTreeSet<&String> = stacks
+    let places: BTreeSet<&Rc<str>> = stacks
         .values()
         .flatten()
         .filter(|frame| frame.contains("[anonymous]"))
