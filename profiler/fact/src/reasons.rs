@@ -12,7 +12,7 @@ use profiler_common::switch::{
 };
 
 pub use self::calls::{call_name, futex_address};
-pub use self::kernel::{Clue, Rank, in_interrupt, input, of_kernel};
+pub use self::kernel::{Clue, KernelFunction, Rank, in_interrupt, of_kernel};
 pub use self::locks::{TakenLock, kernel_lock};
 pub use self::signals::is_signal;
 pub use self::user::refined;

@@ -5,6 +5,15 @@ use super::{CallScene, calls};
 use crate::WaitReason;
 use WaitReason::{Child, Condition, Disk, FileSystem, Kernel, Lock, Memory, Pipe, Poll, Sleep, Socket, Stopped};
 
+/// What is known of a kernel function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelFunction {
+    /// What it says about a wait.
+    pub clue: Option<Clue>,
+    /// Beyond it is what the thread did when it touched the memory, or when it was interrupted.
+    pub is_border: bool,
+}
+
 /// How specific a function is: in a stack, the function with the lowest rank counts, among several the innermost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rank {
@@ -151,41 +160,50 @@ const PLACES: [(WaitReason, Names); 4] = [
     (Condition, "io_wq_worker io_wqe_worker io_sq_thread"),
 ];
 
-/// Beyond these is what the thread did when it touched the memory, or when it was interrupted.
 const BORDER: Names =
     "handle_mm_fault do_user_addr_fault exc_page_fault asm_exc_page_fault do_page_fault do_mem_abort el0_da el1_abort";
 
-/// What a kernel function says, by its name in the kernel's symbol table.
-pub fn input(function: &str) -> Option<Clue> {
-    let name = plain(function);
+impl KernelFunction {
+    /// By its name in the kernel's symbol table.
+    pub fn new(name: &str) -> Self {
+        let name = plain(name);
+        Self {
+            clue: clue(name),
+            is_border: BORDER.split(' ').any(|border| border == name),
+        }
+    }
+}
+
+fn clue(name: &str) -> Option<Clue> {
     let is = |names: Names| names.split(' ').any(|pattern| fits(pattern, name));
-    let input = |rank, meaning| Some(Clue { rank, meaning });
+    let clue = |rank, meaning| Some(Clue { rank, meaning });
     if is(FUTEX) {
-        return input(Rank::Wait, Meaning::Futex);
+        return clue(Rank::Wait, Meaning::Futex);
     }
     if is(IO) {
-        return input(Rank::Io, Meaning::Is(Disk));
+        return clue(Rank::Io, Meaning::Is(Disk));
     }
     let find = |table: &[(WaitReason, Names)]| table.iter().find(|(_, names)| is(names)).map(|(reason, _)| *reason);
     if let Some(reason) = find(&WAITS) {
-        return input(Rank::Wait, Meaning::Is(reason));
+        return clue(Rank::Wait, Meaning::Is(reason));
     }
-    input(Rank::Place, Meaning::Is(find(&PLACES)?))
+    clue(Rank::Place, Meaning::Is(find(&PLACES)?))
 }
 
-/// What the kernel's part of a stack says, innermost function first; `known` may cache results of [`input`] by key.
+/// What the kernel's part of a stack says, innermost function first; `known` may cache [`KernelFunction`]s by key.
 pub fn of_kernel<'f, K>(
     functions: impl IntoIterator<Item = (K, &'f str)>,
-    mut known: impl FnMut(K, &'f str) -> Option<Clue>,
+    mut known: impl FnMut(K, &'f str) -> KernelFunction,
 ) -> Option<Clue> {
     let mut best: Option<Clue> = None;
     for (key, function) in functions {
-        if let Some(input) = known(key, function)
-            && best.is_none_or(|best| input.rank < best.rank)
+        let KernelFunction { clue, is_border } = known(key, function);
+        if let Some(clue) = clue
+            && best.is_none_or(|best| clue.rank < best.rank)
         {
-            best = Some(input);
+            best = Some(clue);
         }
-        if BORDER.split(' ').any(|border| border == plain(function)) {
+        if is_border {
             break;
         }
     }

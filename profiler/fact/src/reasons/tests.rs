@@ -12,7 +12,10 @@ const BLOCKS: u32 = state::UNINTERRUPTIBLE;
 fn of_stack(state: u32, flags: u32, call: Option<CallScene<'_>>, functions: &[&str]) -> WaitReason {
     let scene = Scene { state, flags, call };
     let functions = functions.iter().map(|function| ((), *function));
-    reason(&scene, of_kernel(functions, |(), function| input(function)))
+    reason(
+        &scene,
+        of_kernel(functions, |(), function| KernelFunction::new(function)),
+    )
 }
 
 fn futex(op: u64, value: u64) -> CallScene<'static> {
@@ -265,7 +268,7 @@ fn calls_have_the_names_of_their_architecture() {
 #[test]
 fn every_name_has_its_own_entry() {
     for (rank, reason, pattern) in kernel::tests::entries() {
-        let found = input(pattern.trim_end_matches('*')).unwrap();
+        let found = KernelFunction::new(pattern.trim_end_matches('*')).clue.unwrap();
         assert_eq!((found.rank, found.reason(None)), (rank, reason), "{pattern}");
     }
 }

@@ -164,20 +164,19 @@ pub fn waker(tables: &Tables, waker: &WakerFact) -> String {
 
 /// The innermost functions of a stack, those of the program if it has any: `a ← b ← c`.
 pub fn functions(tables: &Tables, stack: Option<StackId>) -> Option<String> {
-    let (own, kernel) = split(tables, stack);
+    let (own, kernel) = split(tables, stack, FUNCTIONS);
     let names = if own.is_empty() { kernel } else { own };
-    let names: Vec<String> = names.into_iter().take(FUNCTIONS).collect();
     (!names.is_empty()).then(|| names.join(" ← "))
 }
 
 /// The innermost function of a stack, the program's own if there is one.
 pub fn innermost(tables: &Tables, stack: Option<StackId>) -> Option<String> {
-    let (own, kernel) = split(tables, stack);
+    let (own, kernel) = split(tables, stack, 1);
     own.into_iter().next().or_else(|| kernel.into_iter().next())
 }
 
-/// The first few functions of the program, and of the kernel, innermost first.
-fn split(tables: &Tables, stack: Option<StackId>) -> (Vec<String>, Vec<String>) {
+/// The first `most` functions of the program, and of the kernel, innermost first.
+fn split(tables: &Tables, stack: Option<StackId>, most: usize) -> (Vec<String>, Vec<String>) {
     let (mut own, mut kernel) = (Vec::new(), Vec::new());
     let mut next = stack;
     for _ in 0..FRAMES {
@@ -200,12 +199,15 @@ fn split(tables: &Tables, stack: Option<StackId>) -> (Vec<String>, Vec<String>) 
                 }
             }
         };
+        if list.len() == most {
+            continue; // of the kernel
+        }
         let name = tables.function_name(node.frame);
         // Frames of the recorder are not part of what happened.
         if !RECORDER.iter().any(|own| name.starts_with(own)) {
             list.push(cut(&name));
         }
-        if own.len() == FUNCTIONS {
+        if own.len() == most {
             break;
         }
     }
@@ -213,7 +215,8 @@ fn split(tables: &Tables, stack: Option<StackId>) -> (Vec<String>, Vec<String>) 
 }
 
 fn cut(name: &str) -> String {
-    name.chars().take(NAME).collect()
+    let end = name.char_indices().nth(NAME).map_or(name.len(), |(end, _)| end);
+    name[..end].to_owned()
 }
 
 /// `128 KiB`

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::causes::{CauseRow, Causes};
 use super::rows::{Facts, PackedWait};
-use crate::functions::{FunctionId, Functions};
+use crate::functions::{Function, FunctionId, Functions};
 use crate::lifetime::{LifetimeCheck, Lifetimes};
 use crate::sorted::Ordered;
 use fact::About;
@@ -177,14 +177,16 @@ impl<'a> View<'a> {
 
 /// The waiting function by stack: the innermost known function that is not a wrapper, or else the innermost known one.
 pub fn waiting(tables: &Tables, functions: &Functions) -> Vec<Option<FunctionId>> {
-    let is_wrapper = |id: FunctionId| {
-        let Some(function) = functions.get(id) else { return true };
+    let is_wrapper = |function: &Function| {
         let module = function.module.and_then(|module| tables.modules.get(module.index()));
         let of_library = module.is_some_and(|module| {
             module.kind == ModuleKind::Vdso || C_LIBRARY.iter().any(|start| module.name.starts_with(start))
         });
         of_library || !function.is_known || WRAPPERS.iter().any(|start| function.name.starts_with(start))
     };
+    // Once for each function: their stacks are many times more.
+    let wrappers: Vec<bool> = functions.all.iter().map(is_wrapper).collect();
+    let is_wrapper = |id: FunctionId| wrappers.get(id.0 as usize).is_none_or(|is_wrapper| *is_wrapper);
     // By stack: the innermost function so far that is not a wrapper.
     let mut found: Vec<Option<FunctionId>> = Vec::with_capacity(tables.stacks.len());
     for (index, node) in tables.stacks.iter().enumerate() {

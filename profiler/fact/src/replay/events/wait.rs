@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::{EventKind, Replay};
 use crate::prune::{Visit, visit_stack};
-use crate::reasons::{self, CallScene, Clue, Scene};
+use crate::reasons::{self, CallScene, Clue, KernelFunction, Scene};
 use crate::wait::{Coverage, Futex, WaitCall, WaitReason, WakerFact};
 use crate::{FrameId, Location, LockKind, MappedFileId, ProcessId, StackId, Tables, ThreadId, WaitFact};
 use base::addr::{Avma, Timestamp};
@@ -45,7 +45,7 @@ impl Ahead {
 #[derive(Default)]
 pub(super) struct FindingInputs {
     stacks: FxHashMap<StackId, Option<Clue>>,
-    frames: FxHashMap<FrameId, Option<Clue>>,
+    frames: FxHashMap<FrameId, KernelFunction>,
     calls: FxHashMap<u32, String>,
     /// Whether a waker's stack is that of an interrupt.
     interrupts: FxHashMap<StackId, Option<bool>>,
@@ -247,7 +247,7 @@ impl Replay<'_, '_> {
         }
         let frames = &mut self.inputs.frames;
         let input = reasons::of_kernel(kernel_functions(&self.tables, stack), |frame, name| {
-            *frames.entry(frame).or_insert_with(|| reasons::input(name))
+            *frames.entry(frame).or_insert_with(|| KernelFunction::new(name))
         });
         self.inputs.stacks.insert(stack, input);
         input
