@@ -147,10 +147,29 @@ impl Task {
         (!mm.is_null()).then_some(Mm(mm))
     }
 
+    /// Address of its `mm_struct`, 0 as for [`Self::mm`]; `None` where the kernel does not show it.
+    #[inline(always)]
+    pub fn mm_address(self) -> Option<u64> {
+        probe(self.address(), config!(task_mm))
+    }
+
+    /// Where the main thread's stack began: `argc` is here.
+    #[inline(always)]
+    pub fn start_stack(self) -> Option<u64> {
+        probe(self.mm_address()?, config!(mm_start_stack))
+    }
+
+    /// Address of its address space's `mmap_lock`.
+    #[inline(always)]
+    pub fn mmap_lock(self) -> Option<u64> {
+        let (mm, offset) = (self.mm_address()?, config!(mm_mmap_lock));
+        (mm != 0 && offset != MISSING).then(|| mm.wrapping_add(u64::from(offset)))
+    }
+
     /// An exiting thread whose address space is gone (`exit_mm`); false where the kernel does not show it.
     #[inline(always)]
     pub fn has_no_address_space(self) -> bool {
-        load::<*const c_void>(self.0, config!(task_mm)).is_some_and(|mm| mm.is_null())
+        self.mm_address() == Some(0)
     }
 
     /// Its user may not inspect it (`get_dumpable`, in include/linux/sched/coredump.h): it has other rights, its file is unreadable, or it requested this.
@@ -178,14 +197,14 @@ impl Task {
             return false; // the quota does not concern it
         }
         self.cfs_rq()
-            .is_some_and(|queue| load::<u32>(queue, config!(cfs_rq_throttle_count)).unwrap_or(0) != 0)
+            .is_some_and(|queue| probe::<u32>(queue, config!(cfs_rq_throttle_count)).unwrap_or(0) != 0)
     }
 
     /// The run queue of its cgroup on its CPU, and for how long all in all that had no CPU quota, in ns; 0: the kernel does not show it.
     #[inline(always)]
     pub fn throttled_time(self) -> (u64, u64) {
         let Some(queue) = self.cfs_rq() else { return (0, 0) };
-        (queue as u64, load(queue, config!(cfs_rq_throttled_time)).unwrap_or(0))
+        (queue, probe(queue, config!(cfs_rq_throttled_time)).unwrap_or(0))
     }
 
     /// Its scheduling priority: lower numbers run first. `None`: the kernel does not show it.
@@ -195,8 +214,8 @@ impl Task {
     }
 
     #[inline(always)]
-    fn cfs_rq(self) -> Option<*const c_void> {
-        load::<*const c_void>(self.0, config!(task_cfs_rq)).filter(|queue| !queue.is_null())
+    fn cfs_rq(self) -> Option<u64> {
+        probe(self.address(), config!(task_cfs_rq)).filter(|queue| *queue != 0)
     }
 
     #[inline(always)]

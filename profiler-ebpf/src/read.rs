@@ -17,6 +17,9 @@ pub fn load<T: Copy>(base: *const c_void, offset: u32) -> Option<T> {
 }
 
 /// Reads a `T` at `base + offset`, where the verifier sees only a number.
+///
+/// Also pointers that are rarely needed: for each load of a field that is a pointer, the verifier of 6.18 and earlier searches all the
+/// kernel's types by name, several times, which takes a millisecond.
 #[inline(always)]
 pub fn probe<T: Copy>(base: u64, offset: u32) -> Option<T> {
     if offset == MISSING {

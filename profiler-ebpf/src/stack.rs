@@ -220,12 +220,12 @@ fn is_readable(address: u64) -> bool {
 /// The latest possible end of the current task's stack that contains `sp`: the place of `argc` for the main thread; the
 /// thread control block, which glibc and musl put at the top of a thread's stack, for the others. 0: unknown.
 ///
-/// Exported, so that the verifier checks it once: at each load of a pointer, newer kernels search all their types.
+/// Exported, so that the verifier checks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn top_of_stack(sp: u64) -> u64 {
     let task = Task::current();
-    let main = task.mm().and_then(|mm| mm.start_stack()).unwrap_or(0);
+    let main = task.start_stack().unwrap_or(0);
     if within_reach(sp, main) {
         return main;
     }

@@ -48,17 +48,18 @@ fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
         let address = core::ptr::read_volatile(&raw const (*data).addr);
         let faults = &raw mut (*state).faults;
         let (inner, outer) = (&raw const (*faults).inner.body, &raw const (*faults).outer.body);
-        if is_this(inner, address) && (*inner).flags & FAULT_HANDLED != 0 {
+        let is_open = is_this(inner, address);
+        if is_open && (*inner).flags & FAULT_HANDLED != 0 {
             // Next is the exit from the function that counted the fault.
             twin::note(Function::Exit, address);
         }
-        if config!(faults) == FAULTS_MAJOR && major == 0 && may_be_left_out(faults) && is_this(inner, address) {
+        if config!(faults) == FAULTS_MAJOR && major == 0 && is_open && may_be_left_out(faults) {
             (*faults).counts.filtered += 1;
             super::pop(faults);
             return 0;
         }
         let at = scope::at(state, now());
-        if !is_this(inner, address) {
+        if !is_open {
             if is_this(outer, address) {
                 // The fault that interrupted it ended without a report.
                 (*faults).counts.failed += 1;

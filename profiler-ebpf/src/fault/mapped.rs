@@ -57,7 +57,7 @@ pub unsafe extern "C" fn read_mapped(state: *mut ThreadState) -> u32 {
             return 0;
         }
         let top = match (*fault).mm {
-            0 => Task::current().mm().and_then(|mm| top_table(mm.address())),
+            0 => Task::current().mm_address().and_then(top_table),
             mm => top_table(mm),
         };
         let Some(top) = top else { return 0 };

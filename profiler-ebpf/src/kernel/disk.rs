@@ -57,20 +57,20 @@ impl Request {
     /// The kernel counts it in the device's statistics.
     #[inline(always)]
     pub fn is_counted(self) -> bool {
-        load::<*const c_void>(self.0, config!(request_part)).is_some_and(|part| !part.is_null())
+        probe(self.key(), config!(request_part)).is_some_and(|part: u64| part != 0)
     }
 
     /// The whole disk: major << 20 | minor.
     #[inline(always)]
     pub fn device(self) -> u32 {
-        let disk = load(self.0, config!(request_queue)).and_then(|queue| load(queue, config!(queue_disk)));
-        disk.map_or(0, |disk| device_of(disk))
+        let disk = probe(self.key(), config!(request_queue)).and_then(|queue| probe(queue, config!(queue_disk)));
+        disk.map_or(0, device_of)
     }
 
     /// Bios beyond its first.
     #[inline(always)]
     pub fn merges(self) -> u32 {
-        let mut bio: u64 = probe(self.0 as u64, config!(request_bio)).unwrap_or(0);
+        let mut bio: u64 = probe(self.key(), config!(request_bio)).unwrap_or(0);
         let mut count = 0;
         for _ in 0..MERGES_LIMIT {
             if bio == 0 {
@@ -112,22 +112,22 @@ impl Bio {
     /// The whole disk, as [`Request::device`].
     #[inline(always)]
     pub fn device(self) -> u32 {
-        self.disk().map_or(0, |disk| device_of(disk))
+        self.disk().map_or(0, device_of)
     }
 
     /// The device takes bios, not requests.
     #[inline(always)]
     pub fn has_no_request(self) -> bool {
-        let queue: Option<*const c_void> = self.disk().and_then(|disk| load(disk, config!(disk_queue)));
-        let operations: Option<*const c_void> = queue.and_then(|queue| load(queue, config!(queue_mq_ops)));
-        operations.is_some_and(|operations| operations.is_null())
+        let queue: Option<u64> = self.disk().and_then(|disk| probe(disk, config!(disk_queue)));
+        let operations: Option<u64> = queue.and_then(|queue| probe(queue, config!(queue_mq_ops)));
+        operations == Some(0)
     }
 
     /// Direct I/O through `iomap` (ext4, XFS, ...), whichever thread queues it: the file, its name, and the bio's first offset in it.
     #[inline(always)]
     pub fn direct(self) -> Option<(Inode, Dentry, u64)> {
-        let operation: u64 = probe(self.0 as u64, config!(bio_private))?;
-        let device: u64 = probe(self.0 as u64, config!(bio_device))?;
+        let operation: u64 = probe(self.key(), config!(bio_private))?;
+        let device: u64 = probe(self.key(), config!(bio_device))?;
         if is_direct_operation(operation, device) == 0 {
             return None;
         }
@@ -147,9 +147,9 @@ impl Bio {
     }
 
     #[inline(always)]
-    fn disk(self) -> Option<*const c_void> {
-        let device: *const c_void = load(self.0, config!(bio_device))?;
-        load(device, config!(block_device_disk))
+    fn disk(self) -> Option<u64> {
+        let device: u64 = probe(self.key(), config!(bio_device))?;
+        probe(device, config!(block_device_disk))
     }
 
     /// Whose memory the bio reads or writes, by its first page.
@@ -177,9 +177,9 @@ pub extern "C" fn is_direct_operation(operation: u64, device: u64) -> u32 {
 }
 
 #[inline(always)]
-fn device_of(disk: *const c_void) -> u32 {
-    let major: u32 = load(disk, config!(disk_major)).unwrap_or(0);
-    let minor: u32 = load(disk, config!(disk_first_minor)).unwrap_or(0);
+fn device_of(disk: u64) -> u32 {
+    let major: u32 = probe(disk, config!(disk_major)).unwrap_or(0);
+    let minor: u32 = probe(disk, config!(disk_first_minor)).unwrap_or(0);
     major << 20 | minor
 }
 

@@ -41,12 +41,6 @@ pub struct VmaCopy(*const VmaBytes);
 pub struct Folio(*const c_void);
 
 impl Mm {
-    /// Where the main thread's stack began: `argc` is here.
-    #[inline(always)]
-    pub fn start_stack(self) -> Option<u64> {
-        load(self.0, config!(mm_start_stack))
-    }
-
     /// How often it has changed, if the kernel counts that.
     #[inline(always)]
     pub fn changes(self) -> u32 {
@@ -69,13 +63,6 @@ impl Mm {
     #[inline(always)]
     pub fn locks_new_mappings(self) -> bool {
         load::<u64>(self.0, config!(mm_def_flags)).is_some_and(|flags| flags & VM_LOCKED != 0)
-    }
-
-    /// Address of its `mmap_lock`.
-    #[inline(always)]
-    pub fn mmap_lock(self) -> Option<u64> {
-        let offset = config!(mm_mmap_lock);
-        (offset != MISSING).then(|| self.address().wrapping_add(u64::from(offset)))
     }
 
     /// `SUID_DUMP_*`: the lowest bits of its flags (`MMF_DUMPABLE_MASK`).

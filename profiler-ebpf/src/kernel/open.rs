@@ -1,13 +1,11 @@
 //! Open files: what a descriptor refers to, and its name.
 
-use core::ffi::c_void;
-
 use profiler_common::stack::mix;
 use profiler_common::switch::OpenFile;
 
 use super::Task;
 use crate::maps::config;
-use crate::read::{load, probe};
+use crate::read::probe;
 
 /// `S_IFMT`, and the file types whose names are worth recording.
 const TYPE: u32 = 0o170_000;
@@ -31,13 +29,13 @@ impl Task {
     /// What a descriptor of the task refers to: its inode, and its name.
     #[inline(always)]
     pub fn open_file(self, descriptor: u64) -> Option<(Inode, Dentry)> {
-        let files: *const c_void = load(self.0, config!(task_files))?;
-        let table: *const c_void = load(files, config!(files_fdt))?;
-        let count: u32 = load(table, config!(fdtable_max_fds))?;
+        let files: u64 = probe(self.address(), config!(task_files))?;
+        let table: u64 = probe(files, config!(files_fdt))?;
+        let count: u32 = probe(table, config!(fdtable_max_fds))?;
         if descriptor >= u64::from(count) {
             return None;
         }
-        let array: u64 = probe(table as u64, config!(fdtable_fd))?;
+        let array: u64 = probe(table, config!(fdtable_fd))?;
         let file: u64 = probe(array.wrapping_add(descriptor.wrapping_mul(8)), 0)?;
         if file == 0 {
             return None;

@@ -26,7 +26,7 @@ pub fn contention_begin(ctx: BtfTracePointContext) -> i32 {
     let _held = Held::new();
     let address = ctx.arg::<u64>(0);
     let Owner { pid, tid, is_reader } = kernel::owner(address, flags);
-    let is_own_mmap = task.mm().and_then(|mm| mm.mmap_lock()) == Some(address);
+    let is_own_mmap = task.mmap_lock() == Some(address);
     // SAFETY: the entry of the current thread, whose switches alone read these fields.
     unsafe {
         let waits = &raw mut (*state).waits;
