@@ -39,8 +39,11 @@ fn kinds() -> impl Strategy<Value = (Access, FaultClass, Option<Failure>)> {
     )
 }
 
+/// Mostly few and near each other, so that some overlap: a gigabyte of random places takes long and never does.
 fn pages() -> impl Strategy<Value = PageRange> {
-    (any::<u64>(), any::<u32>()).prop_map(|(first, count)| PageRange { first, count })
+    let first = prop_oneof![4 => 0..1_u64 << 14, 1 => any::<u64>()];
+    let count = prop_oneof![20 => 0..1_u32 << 12, 1 => any::<u32>()];
+    (first, count).prop_map(|(first, count)| PageRange { first, count })
 }
 
 fn mapped() -> impl Strategy<Value = Mapped> {
