@@ -35,8 +35,9 @@ struct RawTrace<'a> {
 /// Whether the file is a trace, not a profile of Firefox.
 pub fn is_trace(text: &[u8]) -> bool {
     let start = text.trim_ascii_start();
-    // Firefox's profiles begin with `libs` or `meta`; a trace may have other keys before its events.
-    start.starts_with(b"[") || start.starts_with(b"{\"traceEvents\"") || has_events(start)
+    let begins = |keys: &[&str]| keys.iter().any(|key| start.starts_with(key.as_bytes()));
+    // A trace may have other keys before its events, which takes a look at all of them.
+    begins(&["[", "{\"traceEvents\""]) || (!begins(&["{\"libs\":", "{\"meta\":"]) && has_events(start))
 }
 
 /// Whether it is an object with events.
