@@ -40,8 +40,8 @@ const BULK_BYTES_LIMIT: u32 = 256 << 20;
 /// Fraction of the machine's memory that the table of recorded threads may take; the kernel allocates all of it at
 /// once and never swaps it. Threads beyond its capacity are not recorded, and counted.
 const THREADS_SHARE: u64 = 64;
-/// The usual capacity in threads, 34 MB: a command may start this many.
-const USUAL_THREADS: u32 = 1 << 15;
+/// The usual capacity in threads, 23 MB: a command may start this many.
+const USUAL_THREADS: u32 = 1 << 14;
 /// The lowest and highest capacity, however little or much memory there is.
 const THREADS_LIMITS: (u32, u32) = (1 << 12, 1 << 22);
 /// Bytes per thread: its state, its key, and the kernel's own data (`struct htab_elem` and `struct bucket` in
