@@ -35,6 +35,8 @@ const INTERRUPTED: u32 = 0x00ff_0100;
 
 /// `PF_KTHREAD` of include/linux/sched.h: a kernel thread, which has no user registers.
 const PF_KTHREAD: u32 = 0x0020_0000;
+/// `PF_EXITING` of include/linux/sched.h: it will not return to user space.
+const PF_EXITING: u32 = 0x4;
 /// `MAX_RT_PRIO` of include/linux/sched/prio.h: lower numbers are of real-time and deadline threads.
 const MAX_RT_PRIO: u32 = 100;
 /// `TASK_DEAD` of include/linux/sched.h: the task is switched out for the last time.
@@ -169,7 +171,7 @@ impl Task {
     /// An exiting thread whose address space is gone (`exit_mm`); false where the kernel does not show it.
     #[inline(always)]
     pub fn has_no_address_space(self) -> bool {
-        self.mm_address() == Some(0)
+        self.flags() & PF_EXITING != 0 && self.mm_address() == Some(0)
     }
 
     /// Its user may not inspect it (`get_dumpable`, in include/linux/sched/coredump.h): it has other rights, its file is unreadable, or it requested this.
@@ -220,7 +222,13 @@ impl Task {
 
     #[inline(always)]
     pub fn is_kernel_thread(self) -> bool {
-        load::<u32>(self.0, config!(task_flags)).unwrap_or(0) & PF_KTHREAD != 0
+        self.flags() & PF_KTHREAD != 0
+    }
+
+    /// `PF_*`
+    #[inline(always)]
+    fn flags(self) -> u32 {
+        load(self.0, config!(task_flags)).unwrap_or(0)
     }
 
     /// The thread control block's address, as of the last switch-out (user space changes it once in a thread's lifetime).
