@@ -19,7 +19,7 @@ use crate::selections::{Cgroups, PROGRAM, asked, check, conditions, remove, run}
 const SINCE: (u32, u32) = (6, 7);
 /// Children of [`BUSY`], a tenth of a second of computing or more.
 const CHILDREN: u64 = 300;
-/// Has so many children, one after the other, in the cgroup whose folder it gets.
+/// Has `CHILDREN` children, one after the other, in the cgroup whose folder it gets.
 const BUSY: &str = "echo 0 >\"$0\"/cgroup.procs; count=0; while [ $count -lt $1 ]; do (:); count=$((count + 1)); done";
 
 /// Whether this kernel has no events of cgroups of version 2, with a message.
