@@ -78,6 +78,7 @@ config! {
         task_throttled: u32 = MISSING, optionally at "task_struct.throttled";
         task_prio: u32 = MISSING, optionally at "task_struct.prio";
         task_cfs_rq: u32 = MISSING, optionally at "task_struct.se.cfs_rq";
+        cfs_rq_rq: u32 = MISSING, optionally at "cfs_rq.rq";
         /// Above 0: a cgroup above these threads has no quota left.
         cfs_rq_throttle_count: u32 = MISSING, optionally at "cfs_rq.throttle_count";
         /// 6.6 and later: for how long that was so, until the last time that it ended, in ns.
@@ -170,17 +171,16 @@ config! {
         wait_min: u32 = 0;
         /// Burst limit: this many waits of a thread have their stacks walked, however fast they occur.
         wait_burst: u32 = 0;
-        /// 1: bits 0 to 19 of the CPU's `preempt_count` can be read at the two places below.
-        preempt_count_known: u32 = 0;
         /// 1: `iomap_dio.size` excludes the bio that is being queued.
         dio_size_is_before: u32 = 0;
         /// 1: what costs too much is left out ([`crate::thinning`]).
         thins: u32 = 0;
         /// Address of the recorder's pid namespace.
         pid_namespace: u64 = 0;
-        /// Address of an array of the kernel's: x86-64: `__per_cpu_offset`; arm64: `swapper_pg_dir`, its own page table.
+        /// Address of an array of the kernel's: x86-64: `__per_cpu_offset`, or 0; arm64: `swapper_pg_dir`, its own page table.
         kernel_array: u64 = 0;
-        /// Address of a CPU's `preempt_count`, relative to that CPU's offset. arm64: its offset in the current task.
+        /// Address of a CPU's `preempt_count`, relative to that CPU's offset, or, without the array, to its run queue. arm64: its offset in
+        /// the current task. 0: unknown.
         preempt_count: u64 = 0;
         /// arm64: the bits of an address that are not a signature ([`crate::unwind::address_mask`]).
         address_mask: u64 = crate::unwind::ARM64_ADDRESS;

@@ -70,7 +70,7 @@ use fields;
 /// Whether this CPU serves an interrupt; `None`: the kernel does not show it.
 #[inline(always)]
 pub fn in_interrupt() -> Option<bool> {
-    if config!(preempt_count_known) == 0 {
+    if config!(preempt_count) == 0 {
         return None;
     }
     let count = arch::preempt_count(|| Task::current().0)?;

@@ -48,6 +48,7 @@ const I386_EXECVEAT: u32 = 358 | CALL_I386;
 
 /// Calls of 64-bit programs that may populate memory (syscall_64.tbl).
 pub const SYS_MMAP: u32 = 9;
+pub const SYS_FUTEX: u32 = 202;
 pub const SYS_MADVISE: u32 = 28;
 pub const SYS_MLOCK: u32 = 149;
 pub const SYS_MLOCK2: u32 = 325;
@@ -169,7 +170,13 @@ pub fn is_exec(call: u32) -> bool {
 /// The `preempt_count` of this CPU, a variable per CPU; `None`: the kernel does not show it. On other processors the task
 /// has it.
 #[inline(always)]
-pub fn preempt_count(_: impl FnOnce() -> *const c_void) -> Option<u32> {
+pub fn preempt_count(task: impl FnOnce() -> *const c_void) -> Option<u32> {
+    if config!(kernel_array) == 0 {
+        // The current task's run queue is this CPU's, which is another such variable.
+        let group: u64 = probe(task() as u64, config!(task_cfs_rq))?;
+        let queue = probe(group, config!(cfs_rq_rq)).filter(|queue: &u64| *queue != 0)?;
+        return probe(config!(preempt_count).wrapping_add(queue), 0);
+    }
     // SAFETY: the helper has no preconditions.
     let cpu = u64::from(unsafe { bpf_get_smp_processor_id() } as u32);
     let offset: u64 = probe(config!(kernel_array).wrapping_add(cpu * 8), 0)?;

@@ -6,12 +6,14 @@ use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::config::MISSING;
+use profiler_common::stack::FLAG_IN_KERNEL;
 use profiler_common::switch::{
     OUTSIDE, WAIT_BY_INTERRUPT, WAIT_LIKE_EARLIER, WAIT_THROTTLED, WAIT_WAKER_UNSURE, Waker,
 };
 
 use profiler_common::thinning::Group;
 
+use crate::arch::SYS_FUTEX;
 use crate::emit::{At, now};
 use crate::kernel::{self, Task};
 use crate::maps::config;
@@ -49,10 +51,14 @@ pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
         if has_looks && interrupt != Some(true) && !is_idle_task && scope::is_within(at.time) {
             let task = Task::current();
             // Only the kernel stack of a waker that is not recorded is taken; it is enough to recognize an interrupt.
-            let (space, place) = match scope::thread(task) {
+            let (space, mut place) = match scope::thread(task) {
                 Some(own) => ((*own).space, stack::place_in_kernel(task)),
                 None => (0, stack::nowhere()),
             };
+            // The kernel's way from this call to the wakeup is always the same, and takes as long to unwind as the user stack.
+            if interrupt == Some(false) && task.may_be_in(&[SYS_FUTEX]) {
+                place.flags &= !FLAG_IN_KERNEL;
+            }
             let captured = stack::stacks(&ctx, at, space, &place, stack::Copies::Nothing);
             thinning::spend(Group::Wait, at.time);
             (waker.user, waker.kernel) = (captured.stacks.user, captured.stacks.kernel);

@@ -36,7 +36,7 @@ pub fn configure(config: &mut Config, asked: OffCpu, types: &Btf) {
     let OffCpu::AtLeast(shortest) = asked else { return };
     (config.waits, config.wait_min, config.wait_burst) = (1, shortest, BURST);
     // For wakers only: the kernel writes half its list of symbols for it, which takes tens of milliseconds.
-    config.preempt_count_known = u32::from(arch::preempt_count(config, types).is_some());
+    let _ = arch::preempt_count(config, types); // otherwise it stays unknown
 }
 
 /// Which argument of a system call of `config` is a path.

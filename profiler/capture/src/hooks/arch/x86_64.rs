@@ -3,7 +3,7 @@
 use aya::{Btf as Types, Ebpf};
 use base::event::HookStatus;
 use libc::c_long;
-use profiler_common::config::{CallSet, Config};
+use profiler_common::config::{CallSet, Config, MISSING};
 use profiler_common::unwind::Arch;
 use syscalls::{x86, x86_64};
 
@@ -35,17 +35,25 @@ pub fn exceptions(ebpf: &mut Ebpf, types: &Types, remedy: &str) -> Vec<HookStatu
 /// Writes the machine's properties that the programs need: none.
 pub fn configure(_: &mut Config) {}
 
-/// Writes where each CPU's count of nested interrupts is: the array of the CPUs' offsets, and the count's place above
-/// such an offset. `None`: the kernel hides them. The count is a separate variable, except in 6.2 to 6.14, where it is in `pcpu_hot`
-/// (arch/x86/include/asm/preempt.h).
+/// Writes where each CPU's count of nested interrupts is: the array of the CPUs' offsets, and the count's place above such an offset, or, in a
+/// kernel that does not list its variables, above the CPU's run queue, by the kernel's types. `None`: neither is known. The count is a
+/// separate variable, except in 6.2 to 6.14, where it is in `pcpu_hot` (arch/x86/include/asm/preempt.h).
 pub fn preempt_count(config: &mut Config, types: &Btf) -> Option<()> {
     let (variable, field) = match types.offset("pcpu_hot.preempt_count") {
         Some(field) => ("pcpu_hot", field),
         None => ("__preempt_count", 0),
     };
-    let [offsets, variable] = kallsyms::addresses(["__per_cpu_offset", variable]).ok()?;
-    config.preempt_count = variable?.checked_add(u64::from(field))?;
-    config.kernel_array = offsets?;
+    let field = u64::from(field);
+    if let Ok([Some(offsets), Some(count)]) = kallsyms::addresses(["__per_cpu_offset", variable]) {
+        config.preempt_count = count.checked_add(field)?;
+        config.kernel_array = offsets;
+        return Some(());
+    }
+    if config.task_cfs_rq == MISSING || config.cfs_rq_rq == MISSING {
+        return None;
+    }
+    let [count, queue] = [variable, "runqueues"].map(|name| types.cpu_variable(name).map(u64::from));
+    config.preempt_count = count?.checked_add(field)?.wrapping_sub(queue?);
     Some(())
 }
 
