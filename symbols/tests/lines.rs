@@ -67,7 +67,8 @@ fn functions_with_several_names_keep_their_underscores() {
         __attribute__((noinline)) int plain(int x) { return x * 5; }
         int _plain(int x) __attribute__((alias(\"plain\")));
         __attribute__((noinline)) int _one(int x) { return x * 7; }
-        int main(int n, char **v) { return twin(n) + _plain(n) + _one(n); }";
+        static inline __attribute__((always_inline)) int __two(int x) { return x * 9; }
+        int main(int n, char **v) { return twin(n) + _plain(n) + _one(n) + __two(n); }";
     let build = Build::new("twins", "c", source, &["-O1", "-g"]);
     let symbolicator = symbolicator();
     for (symbol, known, function) in [
@@ -80,6 +81,8 @@ fn functions_with_several_names_keep_their_underscores() {
             assert_eq!(name.inline_chain[0].function, function);
         }
     }
+    let inlined = chains(&all_names(&symbolicator, &build, &build.symbol("main")));
+    assert!(inlined.iter().any(|chain| chain[0] == "__two:7"), "{inlined:?}");
 }
 
 #[test]

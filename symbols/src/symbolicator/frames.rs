@@ -118,7 +118,7 @@ fn of_split(mut frames: Vec<SourceFrame>, symbol: &str) -> Vec<SourceFrame> {
 fn source_frame(frame: FrameDebugInfo, outermost: Option<(&str, IsSymbol<'_>)>) -> SourceFrame {
     let function = match (frame.function.filter(|name| !name.is_empty()), outermost) {
         (Some(name), Some((_, is_symbol))) => with_its_underscore(name, is_symbol),
-        (Some(name), None) => name,
+        (Some(name), None) => with_both_underscores(name),
         (None, Some((symbol, _))) => symbol.to_owned(),
         (None, None) => NAMELESS_INLINED.to_owned(),
     };
@@ -132,8 +132,20 @@ fn source_frame(frame: FrameDebugInfo, outermost: Option<(&str, IsSymbol<'_>)>) 
     }
 }
 
-/// samply-symbols removes one underscore from the front of plain C names. For an inlined function
-/// it is unknown whether there was one: `get` may be inlined, and call `_get`.
+/// An inlined function's name. samply-symbols removes one underscore from the front of plain C names: if one is left,
+/// there were two. Otherwise it is unknown whether there was one: `get` may be inlined, and call `_get`.
+fn with_both_underscores(name: String) -> String {
+    let is_plain = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"_$.".contains(&byte));
+    if name.starts_with('_') && is_plain {
+        format!("_{name}")
+    } else {
+        name
+    }
+}
+
+/// The name of a function that has a symbol, with the underscore that samply-symbols removed.
 fn with_its_underscore(name: String, is_symbol: IsSymbol<'_>) -> String {
     let whole = format!("_{name}");
     if !is_symbol(&name) && is_symbol(&whole) {
