@@ -2,8 +2,6 @@
 
 mod group;
 
-use std::fmt::Write as _;
-
 pub use group::{GroupName, GroupRow, GroupTable, GroupTables, Measure};
 pub(crate) use group::{Grouping, Groupings, by, by_parts, group_lines, ranked};
 
@@ -46,8 +44,11 @@ impl<M> Grid<M> {
         let room = self.name.saturating_sub(columns(&line));
         line.extend(std::iter::repeat_n(' ', room));
         for column in self.columns {
-            let (gap, width) = (self.gap, column.1);
-            let _ = write!(line, "{:gap$}{:>width$}", "", show(column));
+            // Padding of `format!` counts characters, not columns.
+            let cell = show(column);
+            let room = self.gap + column.1.saturating_sub(columns(&cell));
+            line.extend(std::iter::repeat_n(' ', room));
+            line.push_str(&cell);
         }
         line
     }

@@ -54,6 +54,17 @@ fn a_printed_table_adds_up_and_is_aligned() {
 }
 
 #[test]
+fn cells_of_wide_characters_are_aligned() {
+    let grid = Grid::<Sum> {
+        name: 4,
+        gap: 1,
+        columns: &[Column("holder", 8, |_, _| "漢字".to_owned())],
+    };
+    let sum = Sum::default();
+    assert_eq!(grid.row("lock", &sum, &sum), "lock     漢字");
+}
+
+#[test]
 fn a_table_is_a_list_of_flat_objects() {
     let (tables, _) = table();
     let mut out = Vec::new();
