@@ -130,6 +130,7 @@ fn table_lines(report: &FaultReport, table: &GroupTable<FaultTally>, top: usize)
     let mut lines = vec![String::new()];
     match table.key {
         "by_section" => return sections(report, &table.rows, top),
+        _ if table.title.is_empty() => return Vec::new(),
         "by_function" => {
             let own: Vec<_> = table.rows.iter().filter(|row| row.tally.faults > 0).collect();
             lines.extend(group_lines(table.title, &own, (all, all), top));

@@ -47,7 +47,7 @@ pub fn write(out: &mut dyn Write, report: &IoReport, top: usize) -> io::Result<(
         lines.extend(text_devices::lines(report, top));
     }
     if report.requests > 0 {
-        for table in &report.tables.0 {
+        for table in report.tables.0.iter().filter(|table| !table.title.is_empty()) {
             lines.push(String::new());
             lines.extend(table.lines(&report.totals, top));
         }
