@@ -6,9 +6,10 @@ use profiler_common::thinning::GROUPS;
 use serde::{Deserialize, Serialize};
 
 use super::WIDTH;
-use crate::text::{bytes, columns, count, duration, percent};
+use crate::text::{bytes, columns, duration, percent};
 use base::addr::{Timestamp, ns};
 use base::event::{Cost, ProcessCost, Thinning, ThinningStep};
+use base::plural::counted;
 use fact::Recording;
 
 /// Cost of a recording.
@@ -93,7 +94,7 @@ impl Limited {
 
     /// The line of the summary, where `stacks` page faults have no callers. `None`: nothing was left out.
     pub(super) fn line(&self, stacks: u64) -> Option<String> {
-        let faults = (stacks > 0).then(|| format!("no callers of {} faults", count(stacks)));
+        let faults = (stacks > 0).then(|| format!("no callers of {}", counted(stacks, "fault")));
         let waits = (self.highest.waits > 1).then(|| "fewer walks of waits".to_owned());
         let samples = (self.highest.samples > 1).then(|| format!("down to 1/{} of samples", self.highest.samples));
         let parts: Vec<String> = faults.into_iter().chain(waits).chain(samples).collect();
@@ -168,6 +169,10 @@ mod tests {
         assert_eq!(
             line,
             "limited: --max-overhead 2.5%: no callers of 1,234 faults, fewer walks of waits, down to 1/2 of samples"
+        );
+        assert_eq!(
+            of([1, 0, 0]).line(1).unwrap(),
+            "limited: --max-overhead 2.5%: no callers of 1 fault"
         );
     }
 }
