@@ -122,14 +122,19 @@ impl CostSummary {
         })
     }
 
-    /// One line that starts with `head`: time in our programs as a share of the recorded threads' CPU time, CPU time and memory of
-    /// the recorder, and size of the log. The profile's panel and the JSON output have more details.
+    /// One line that starts with `head`: time in our programs, as a share of the recorded threads' CPU time unless it is longer, CPU
+    /// time and memory of the recorder, and size of the log. The profile's panel and the JSON output have more details.
     pub fn line(&self, head: &str) -> String {
         let processes = [self.cost.capture, self.cost.record];
         let sum = |of: fn(&ProcessCost) -> u64| processes.iter().flatten().map(of).fold(0, u64::saturating_add);
         let about = if self.programs_exact { "" } else { "~" };
-        let share = (self.programs_ns.filter(|_| self.recorded_cpu_ns > 0))
-            .map(|time| format!("{about}{} CPU", percent(time, self.recorded_cpu_ns)));
+        let share = (self.programs_ns.filter(|_| self.recorded_cpu_ns > 0)).map(|time| {
+            // More is mostly that of other processes: a share would say nothing.
+            if time > self.recorded_cpu_ns {
+                return format!("{about}{} eBPF", duration(time));
+            }
+            format!("{about}{} CPU", percent(time, self.recorded_cpu_ns))
+        });
         let recorder = processes.iter().flatten().next().map(|_| {
             let time = sum(|process| process.during_ns.saturating_add(process.after_ns));
             let time = time.saturating_add(self.conversion_ns.unwrap_or(0));
@@ -165,14 +170,14 @@ mod tests {
             of([1, 0, 0]).line(1234).unwrap(),
             "limited: --max-overhead 2.5%: no callers of 1,234 faults"
         );
+        assert_eq!(
+            of([1, 0, 0]).line(1).unwrap(),
+            "limited: --max-overhead 2.5%: no callers of 1 fault"
+        );
         let line = of([6, 2, 1]).line(1_234).unwrap();
         assert_eq!(
             line,
             "limited: --max-overhead 2.5%: no callers of 1,234 faults, fewer walks of waits, down to 1/2 of samples"
-        );
-        assert_eq!(
-            of([1, 0, 0]).line(1).unwrap(),
-            "limited: --max-overhead 2.5%: no callers of 1 fault"
         );
     }
 }

@@ -361,6 +361,8 @@ fn the_cost_is_shown_if_it_fits() {
     let expected = "\ncost:    ~3.3 % CPU, recorder 48.0 ms, 60.0 MB, log 2.50 MB\n";
     assert!(of.to_string().contains(expected), "{of}");
     of.cost.as_mut().unwrap().programs_exact = true;
+    of.cost.as_mut().unwrap().recorded_cpu_ns = MS;
+    assert!(of.to_string().contains("\ncost:    1.50 ms eBPF, recorder"), "{of}");
     of.cost.as_mut().unwrap().recorded_cpu_ns = 0;
     let nothing_to_compare_with = "\ncost:    recorder 48.0 ms, ";
     assert!(of.to_string().contains(nothing_to_compare_with), "{of}");
