@@ -116,6 +116,7 @@ impl Summary {
                 .as_ref()
                 // The name of a function without a symbol already contains its module.
                 .filter(|module| !function.function.starts_with(&format!("{module} + ")))
+                .filter(|module| !function.function.ends_with(&format!(" {module}")))
                 .map_or(String::new(), |module| format!(" ({})", fit_middle(module, 24)));
             let width = WIDTH.saturating_sub(columns(&head) + columns(&module));
             lines.push(head + &fit_middle(&function.function, width) + &module);

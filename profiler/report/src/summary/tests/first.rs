@@ -88,6 +88,16 @@ fn shares_of_few_samples_are_counts() {
 }
 
 #[test]
+fn memory_without_a_file_is_named_once() {
+    let mut tables = tables("demo");
+    let mut summary = summary(&mut tables, 1000);
+    summary.hottest[0].function = "0x7f00 [anonymous]".into();
+    summary.hottest[0].module = Some("[anonymous]".into());
+    let text = summary.to_string();
+    assert!(text.contains(" 0x7f00 [anonymous]\n"), "{text}");
+}
+
+#[test]
 fn reasons_and_words_are_not_truncated() {
     let mut tables = tables("demo");
     tables.recording.walks.ends = vec![(profiler_common::unwind::WalkEnd::Complete.name().into(), 960)];
