@@ -10,9 +10,10 @@ use crate::export::ns;
 use crate::functions::Functions;
 use crate::text::{columns, duration, fit_middle};
 use crate::waits::view::waiting;
+use base::addr::Timestamp;
 use fact::About;
 use fact::reduce::budget::{Collected, ThreadFacts};
-use fact::{MappedFileId, StackId, Tables, ThreadId, WaitReason, short_path};
+use fact::{FaultFact, MappedFileId, StackId, Tables, ThreadId, WaitFact, WaitReason, short_path};
 
 /// Maximum number of functions and of files.
 const MAX_LISTED: usize = 3;
@@ -94,13 +95,9 @@ impl WaitSummary {
                 }
             }
         }
+        let in_faults = in_faults(&facts.waits);
         for fault in facts.faults.iter() {
-            let waits = &fault.waits;
-            let parts = [waits.lock, waits.disk, waits.other_read, waits.blocked];
-            let waited = parts
-                .into_iter()
-                .flatten()
-                .fold(0_u64, |sum, part| sum.saturating_add(ns(part)));
+            let waited = held_up(&fault, &in_faults);
             add(
                 &mut held.files,
                 fault.place.map(|place| place.file).filter(|_| waited > 0),
@@ -168,6 +165,31 @@ impl WaitSummary {
     }
 }
 
+/// When each wait within a page fault began, ascending, and how long it was blocked, in ns.
+fn in_faults(waits: &[WaitFact]) -> Vec<(Timestamp, u64)> {
+    let blocked = waits.iter().filter(|wait| wait.in_fault);
+    let mut blocked: Vec<_> = blocked.map(|wait| (wait.start, ns(wait.blocked()))).collect();
+    blocked.sort_unstable();
+    blocked
+}
+
+/// How long a page fault was blocked, in ns. Its own parts include the run queue, which its waits do not; but waits that
+/// were merged have a start only for the first of them.
+fn held_up(fault: &FaultFact, in_faults: &[(Timestamp, u64)]) -> u64 {
+    let waits = &fault.waits;
+    let parts = [waits.lock, waits.disk, waits.other_read, waits.blocked];
+    let waited = parts.into_iter().flatten().map(ns).fold(0, u64::saturating_add);
+    let end = Timestamp(fault.start.0.saturating_add(fault.latency.map_or(0, ns)));
+    let first = in_faults.partition_point(|(start, _)| *start < fault.start);
+    let within = in_faults.get(first..).unwrap_or_default().iter();
+    let within = within
+        .take_while(|(start, _)| *start <= end)
+        .map(|(_, blocked)| *blocked);
+    within
+        .reduce(u64::saturating_add)
+        .map_or(waited, |blocked| blocked.min(waited))
+}
+
 fn add<K: std::hash::Hash + Eq>(sums: &mut FxHashMap<K, u64>, key: Option<K>, time: u64) {
     if let Some(key) = key {
         let sum = sums.entry(key).or_default();
@@ -204,10 +226,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use base::addr::Timestamp;
+    use fact::MappedFile;
     use fact::reduce::budget::WaitSum;
     use fact::wait::{Coverage, WaitCall};
-    use fact::{MappedFile, WaitFact};
 
     const MS: u64 = 1_000_000;
 
@@ -296,6 +317,28 @@ mod tests {
                 "waited:  idle 100 ms, unknown 49.0 ms, other 40.0 ms, fault 30.0 ms, 3 more",
                 "by file: b 40.0 ms, x.db 20.0 ms"
             ]
+        );
+    }
+
+    #[test]
+    fn a_fault_counts_without_its_time_in_the_run_queue() {
+        let fault = |start| FaultFact {
+            start: Timestamp(start),
+            latency: Some(Duration::from_millis(31)),
+            waits: fact::fault::FaultWaits {
+                disk: Some(Duration::from_millis(30)),
+                ..fact::fault::FaultWaits::default()
+            },
+            ..fact::fixtures::fault()
+        };
+        let mut queued = wait(WaitReason::Disk, 30, true, None);
+        queued.queued = Duration::from_millis(28);
+        let waits = in_faults(&[queued, wait(WaitReason::Disk, 9, false, None)]);
+        assert_eq!(held_up(&fault(0), &waits), 2 * MS);
+        assert_eq!(
+            held_up(&fault(1), &waits),
+            30 * MS,
+            "its wait was merged with an earlier one"
         );
     }
 
