@@ -120,10 +120,7 @@ fn show(summary: &Summary, options: ResultOptions) -> anyhow::Result<bool> {
 
 /// Writes to standard output; a closed pipe (`| head`) is not an error.
 fn print(bytes: &[u8]) -> anyhow::Result<ExitCode> {
-    match std::io::stdout().write_all(bytes) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    output::to_stdout(&mut std::io::stdout(), |out| out.write_all(bytes))
 }
 
 #[cfg(test)]

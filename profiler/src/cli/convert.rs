@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 use super::args::Convert;
+use super::output::must_differ;
 use crate::record::conversion::Maker;
 use crate::record::finish::{self, OpenLog, Plan};
 use crate::record::options::ResultOptions;
@@ -33,6 +34,7 @@ pub fn run(args: Convert) -> Result<ExitCode> {
         let ours = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
         ours.is_ok_and(|ours| ours.trim() == header.boot_id.trim())
     });
+    must_differ(&args.output, &args.log)?;
     let mut output = Output::create(&args.output)?;
     let environment = std::env::vars_os().collect();
     let plan = Plan {

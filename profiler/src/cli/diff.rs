@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use super::args::Diff as Args;
-use super::output::{print_json, print_styled};
+use super::output::{must_differ, print_json, print_styled};
 use super::runs::{self, Wanted};
 use super::source;
 use crate::profile::{Difference, Weights, gzip};
@@ -59,6 +59,10 @@ fn name(inputs: &[PathBuf]) -> String {
 /// Writes the difference as a profile: the average of `after` minus the average of `before`.
 fn write_profile(path: &Path, before: &[PathBuf], after: &[PathBuf]) -> Result<()> {
     let place = || format!("cannot write {}", path.display());
+    before
+        .iter()
+        .chain(after)
+        .try_for_each(|input| must_differ(path, input))?;
     let mut output = Output::create(path)?;
     let mut difference = Difference::default();
     for (inputs, sign) in [(before, -1.0), (after, 1.0)] {

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use web::PathQuery;
 
 use super::faults::{warn_of_budget, why_none};
-use super::output::{file_of, to_stdout};
+use super::output::{file_of, must_differ, to_stdout};
 use super::scratch::Scratch;
 use super::source::{self, Kind};
 use super::waits::WAITS;
@@ -107,6 +107,7 @@ pub fn page(input: &Path, html: &Path, selection: &Selection) -> Result<ExitCode
         let page = page()?;
         return to_stdout(&mut stdout().lock(), |out| out.write_all(page.as_bytes()));
     }
+    must_differ(html, input)?;
     let mut output = Output::create(html)?;
     let page = page()?;
     let cannot = || format!("cannot write {}; free disk space, or name another file", html.display());

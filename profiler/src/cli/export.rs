@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::args::{Export, ExportFormat, time_range};
 use super::missing::About;
-use super::output::{file_of, to_stdout};
+use super::output::{file_of, must_differ, to_stdout};
 use super::scratch::Scratch;
 use super::source::{self, Kind};
 use super::{faults, io as requests, path, waits};
@@ -85,6 +85,7 @@ fn export(args: &Export) -> Result<ExitCode> {
     }
     if let Some(output) = file_of(Some(output)) {
         let mut to = Output::create(output)?;
+        must_differ(output, &args.input)?;
         let what = {
             let mut out = BufWriter::with_capacity(BUFFER, to.file());
             write(&input, &mut out, format, &tables, weight)?

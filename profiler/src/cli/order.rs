@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use symbols::elf::ElfFile;
 
 use super::args::Order;
-use super::output::{file_of, print_json, to_file_or_stdout};
+use super::output::{file_of, must_differ, print_json, to_file_or_stdout};
 use super::source;
 use crate::event::EXACT_TOUCH;
 use crate::fact::{MappedFileId, ModuleId, Recording, Tables};
@@ -26,6 +26,7 @@ pub fn run(args: &Order) -> Result<ExitCode> {
     if args.json && output.is_none() {
         bail!("--json prints to standard output, as does the order; name a file for the order with -o");
     }
+    output.map_or(Ok(()), |output| must_differ(output, &args.input))?;
     let mut seen = Touches::default();
     let (tables, _) = source::read_any(&args.input, &mut seen)?;
     let (elf, chosen) = find(&tables, &args.file)?;

@@ -1,10 +1,12 @@
 //! Writes tables and rows to standard output or to a file.
 
+use std::fs::{self, Metadata};
 use std::io::{self, BufWriter, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
 use crate::record::spool::Output;
@@ -38,6 +40,24 @@ pub fn print_styled(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Res
 /// The requested file; `None`: standard output, also for `-`.
 pub fn file_of(asked: Option<&Path>) -> Option<&Path> {
     asked.filter(|path| *path != Path::new("-"))
+}
+
+/// Refuses an output that would replace the recording that it is made from.
+///
+/// # Errors
+/// They are the same file.
+pub fn must_differ(output: &Path, input: &Path) -> Result<()> {
+    let id = |file: Metadata| (file.dev(), file.ino());
+    // A link at the output's path is replaced, not followed.
+    if let (Ok(old), Ok(input)) = (fs::symlink_metadata(output), fs::metadata(input))
+        && id(old) == id(input)
+    {
+        bail!(
+            "{} would replace the recording that it is made from; choose another path",
+            output.display()
+        );
+    }
+    Ok(())
 }
 
 /// Writes to a new file at `path`, which appears only when it is complete, or else to standard

@@ -15,7 +15,7 @@ use nix::sys::stat::fstatat;
 
 use super::args::{Preload, PreloadAction, PreloadRun};
 use super::missing::About;
-use super::output::{file_of, to_file_or_stdout};
+use super::output::{file_of, must_differ, to_file_or_stdout};
 use super::source;
 use super::span::moment;
 use crate::addr::PAGE;
@@ -53,6 +53,7 @@ pub fn run(args: Preload) -> Result<ExitCode> {
 
 /// Builds the list of a recording.
 fn make(input: &Path, output: Option<&Path>, gap: Option<u64>, within: Option<Duration>) -> Result<ExitCode> {
+    output.map_or(Ok(()), |output| must_differ(output, input))?;
     let mut needs = Needs::default();
     let (tables, _) = source::read(input, &mut needs)?;
     let recording = &tables.recording;

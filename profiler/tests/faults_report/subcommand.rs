@@ -83,9 +83,38 @@ fn a_log_is_read_and_a_reader_that_leaves_is_no_error() {
         let rest = child.wait_with_output().unwrap();
         assert!(rest.status.success() && rest.stderr.is_empty(), "{format}: {rest:?}");
     }
-    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let full = ngmi(&["--csv"], &path).stdout(full).output().unwrap();
-    assert_eq!(full.status.code(), Some(1), "a full disk is an error");
+    let mut man = Command::new(env!("CARGO_BIN_EXE_ngmi"));
+    man.arg("man");
+    for mut command in [ngmi(&["--csv"], &path), man] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = command.stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "a full disk is an error");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains("cannot write to standard output"), "{error}");
+    }
+}
+
+#[test]
+fn no_output_replaces_its_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("storm.events");
+    log(&path, 3, Vec::new());
+    let before = std::fs::read(&path).unwrap();
+    for words in [
+        &["convert", "storm.events", "-o", "./storm.events"][..],
+        &["export", "storm.events", "--format", "folded", "-o", "storm.events"],
+        &["faults", "storm.events", "--html", "storm.events"],
+        &["order", "storm.events", "--file", "x", "-o", "storm.events"],
+        &["preload", "storm.events", "-o", "storm.events"],
+        &["diff", "storm.events", "storm.events", "--profile", "storm.events"],
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ngmi"));
+        let output = command.args(words).current_dir(folder.path()).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains("would replace the recording"), "{words:?}: {error}");
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(std::fs::read(&path).unwrap(), before, "{words:?}");
+    }
 }
 
 #[test]
