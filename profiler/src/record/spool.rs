@@ -1,6 +1,6 @@
 //! The output files of a recording: no partial file replaces an old one, and no link is followed.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{Seek, SeekFrom};
 use std::os::fd::AsRawFd;
@@ -179,6 +179,12 @@ impl Spool {
         let Some(keep) = keep else {
             return Self::temporary(output);
         };
+        if place_of(output) == place_of(keep) {
+            bail!(
+                "{} is the path of both the profile (-o) and the event log (--keep-events); choose another one for the log",
+                keep.display()
+            );
+        }
         replaceable(keep)?;
         let (file, fresh) = new_name(keep, ".new").with_context(|| {
             format!(
@@ -298,6 +304,15 @@ fn create_new(path: &Path) -> std::io::Result<File> {
         .custom_flags(libc::O_NOFOLLOW)
         .mode(0o600)
         .open(path)
+}
+
+/// Where a file is or will be, however its folder is spelled.
+fn place_of(path: &Path) -> (PathBuf, Option<&OsStr>) {
+    let folder = parent_of(path);
+    (
+        folder.canonicalize().unwrap_or_else(|_| folder.to_owned()),
+        path.file_name(),
+    )
 }
 
 fn parent_of(path: &Path) -> &Path {

@@ -27,6 +27,23 @@ fn the_old_file_is_kept_until_the_new_one_is_complete() {
 }
 
 #[test]
+fn profile_and_kept_log_need_two_paths() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = dir.path().join("p.json.gz");
+    let same = dir
+        .path()
+        .join("./../")
+        .join(dir.path().file_name().unwrap())
+        .join("p.json.gz");
+    let error = Spool::create(&output, Some(&same)).unwrap_err().to_string();
+    assert!(
+        error.contains("both the profile (-o) and the event log (--keep-events)"),
+        "{error}"
+    );
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn special_outputs_are_rejected_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let link = dir.path().join("link");
