@@ -37,13 +37,7 @@ fn show(args: &Args, found: &Doctor) -> Result<()> {
 
 fn table(found: &Doctor) -> Result<()> {
     let bold = anstyle::Style::new().bold();
-    let width = found
-        .rows
-        .iter()
-        .map(|row| row.hook.chars().count())
-        .max()
-        .unwrap_or(0)
-        .clamp(4, 36);
+    let width = width_of_hooks(&found.rows);
     out(format_args!(
         "{bold}{:<8} {:<width$} status{bold:#}",
         "category", "hook"
@@ -55,6 +49,12 @@ fn table(found: &Doctor) -> Result<()> {
         None => out("`ngmi record` works here."),
         Some(why) => wrapped("`ngmi record` does not work here: ", why, 0),
     }
+}
+
+/// Columns for the hooks' names, which leave space for the others.
+fn width_of_hooks(rows: &[HookStatus]) -> usize {
+    let names = rows.iter().map(|row| row.hook.chars().count());
+    names.max().unwrap_or(0).clamp(4, 60)
 }
 
 fn row(row: &HookStatus, width: usize) -> Result<()> {
@@ -92,4 +92,24 @@ fn wrapped(label: &str, text: &str, indent: usize) -> Result<()> {
         is_empty = false;
     }
     out(&line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_known_hook_is_aligned() {
+        let width = |hook: &str| {
+            width_of_hooks(&[HookStatus {
+                noun: "machine".into(),
+                hook: hook.into(),
+                refused: None,
+                remedy: None,
+            }])
+        };
+        let long = "kernel.perf_event_paranoid 2 (irrelevant for root)";
+        assert_eq!((width(long), width("x")), (long.len(), 4));
+        assert!(8 + 1 + width(&"x".repeat(200)) + 1 + "status".len() <= WIDTH);
+    }
 }
