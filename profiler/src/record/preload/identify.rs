@@ -86,7 +86,7 @@ fn look(file: &FileNeed, start_unix_ms: u64) -> Result<Listed, Skip> {
 
 fn reason(skip: Skip) -> String {
     match skip {
-        Skip::Changed => format!("{skip}, or by the recorded run itself"),
+        Skip::Changed => "changed during or after the recorded run".to_owned(),
         _ => skip.to_string(),
     }
 }
