@@ -351,6 +351,13 @@ fn invalid_profiles_are_rejected() {
         &place.ngmi("http://127.0.0.1:1", &["--yes", no_profile.to_str().unwrap()]),
         "is not a profile",
     );
+    fs::write(&no_profile, "ngmi-log and events").unwrap();
+    for how in ["--yes", "--sanitize"] {
+        failed_with(
+            &place.ngmi("http://127.0.0.1:1", &[how, no_profile.to_str().unwrap()]),
+            "is an event log; convert it first",
+        );
+    }
     let absent: &Path = &place.folder.path().join("absent\u{1b}[2J");
     // Escaped, not interpreted.
     failed_with(

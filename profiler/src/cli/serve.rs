@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use symbols::server::{ServerConfig, SourceRoots, SymbolServer};
 use tokio::signal::unix::{SignalKind, signal};
 use web::{Explorer, ProfilerUrl, Server, Site};
@@ -15,7 +15,6 @@ use web::{Explorer, ProfilerUrl, Server, Site};
 use super::args::Serve;
 use super::explorer::Paths;
 use super::source;
-use crate::event::format::FILE_MAGIC;
 use crate::record::identity::Environment;
 use crate::record::servers::NameServers;
 use crate::record::sources::SourcePlaces;
@@ -168,14 +167,8 @@ impl Served {
             file: Arc::new(file),
             name: profile.to_owned(),
         };
-        let name = profile.display();
-        let start = source::start_of(served.reader()).with_context(|| format!("cannot read {name}"))?;
-        if start == FILE_MAGIC {
-            bail!("{name} is an event log; convert it first: `ngmi convert {name}`");
-        }
-        if !source::may_be_profile(&start) {
-            bail!("{name} is not a profile; name a file that `ngmi record` wrote");
-        }
+        let start = source::start_of(served.reader()).with_context(|| format!("cannot read {}", profile.display()))?;
+        source::expect_profile(profile, &start)?;
         Ok(served)
     }
 

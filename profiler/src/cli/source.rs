@@ -62,7 +62,7 @@ pub fn start_of(file: impl Read) -> io::Result<Vec<u8>> {
 }
 
 /// Whether a file with this start may be a profile: compressed, or JSON.
-pub fn may_be_profile(start: &[u8]) -> bool {
+fn may_be_profile(start: &[u8]) -> bool {
     start.starts_with(&[0x1f, 0x8b]) || start.trim_ascii_start().starts_with(b"{")
 }
 
@@ -81,6 +81,21 @@ pub fn profile(file: impl Read, sink: &mut dyn FactSink) -> Result<Tables> {
 ///
 /// # Errors
 /// As [`read`].
+/// Refuses a file with this start that can't be a profile.
+///
+/// # Errors
+/// It is an event log, or neither compressed nor JSON.
+pub fn expect_profile(path: &Path, start: &[u8]) -> Result<()> {
+    let name = path.display();
+    if start == FILE_MAGIC {
+        bail!("{name} is an event log; convert it first: `ngmi convert {name}`");
+    }
+    if !may_be_profile(start) {
+        bail!("{name} is not a profile; name a file that `ngmi record` wrote");
+    }
+    Ok(())
+}
+
 pub fn read_any(path: &Path, sink: &mut dyn FactSink) -> Result<(Tables, Kind)> {
     match read(path, sink) {
         Err(error) if matches!(error.downcast_ref(), Some(ReadError::Foreign)) => {

@@ -1,12 +1,14 @@
 //! `ngmi trim`: writes a smaller profile, of a time range or of some processes.
 
 use std::fs::File;
+use std::io::{Cursor, Read as _};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
 use super::args::Trim;
+use super::source;
 use super::span::times;
 use crate::addr::{Timestamp, ns};
 use crate::fact::reduce::trim::{Cut, trim};
@@ -70,9 +72,11 @@ pub fn run(args: &Trim) -> Result<ExitCode> {
 /// Opens a profile that ngmi wrote.
 pub fn read(profile: &Path) -> Result<ProfileSource> {
     let shown = profile.display();
-    let file = File::open(profile)
+    let mut file = File::open(profile)
         .with_context(|| format!("cannot read {shown}; name the profile that `ngmi record` wrote"))?;
-    ProfileSource::new(file).with_context(|| format!("cannot read {shown}"))
+    let start = source::start_of(&mut file).with_context(|| format!("cannot read {shown}"))?;
+    source::expect_profile(profile, &start)?;
+    ProfileSource::new(Cursor::new(start).chain(file)).with_context(|| format!("cannot read {shown}"))
 }
 
 /// A sink that ignores all facts: only the tables are needed.
