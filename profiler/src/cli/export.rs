@@ -20,6 +20,7 @@ use crate::report::export::Type;
 use crate::report::interchange::parquet::Writer;
 use crate::report::interchange::{Sums, Table, Weight, folded, otlp, pprof, samples};
 use crate::report::select::Selection;
+use crate::report::text::bytes as size_words;
 use crate::report::{faults as faults_report, io as io_report, path as path_report, waits as waits_report};
 use crate::terminal::print_note;
 
@@ -91,11 +92,7 @@ fn export(args: &Export) -> Result<ExitCode> {
             write(&input, &mut out, format, &tables, weight)?
         };
         let bytes = to.finish()?;
-        print_note(format_args!(
-            "{}: {what}, {} kB",
-            output.display(),
-            bytes.div_ceil(1000)
-        ));
+        print_note(format_args!("{}: {what}, {}", output.display(), size_words(bytes)));
         return Ok(ExitCode::SUCCESS);
     }
     if format != ExportFormat::Folded && io::stdout().is_terminal() {
@@ -176,7 +173,7 @@ fn write(
     path::note_left_out(sums.left_out_of_path());
     sums.follow_path(&recorded, &input.path_of)
         .with_context(|| input.file.display().to_string())?;
-    let mut all = 0_u64;
+    let mut written_rows = Vec::new();
     for table in tables {
         let here = sums.count(*table);
         if here == 0 && tables.len() == 1 {
@@ -187,7 +184,7 @@ fn write(
             print_note(format_args!("{:#}", none(input.file, &recorded, *table)));
         }
         warn_of_budget(&recorded.recording, *table, here);
-        all = all.saturating_add(here);
+        written_rows.push(rows_of(here, *table));
     }
     let written = match format {
         ExportFormat::Pprof => pprof::write(out, &recorded, &mut sums),
@@ -198,11 +195,7 @@ fn write(
     for sentence in sums.left_out() {
         print_note(format_args!("{sentence}"));
     }
-    if let [table] = tables {
-        return Ok(rows_of(all, *table));
-    }
-    let names: Vec<&str> = tables.iter().map(|table| table.name()).collect();
-    Ok(format!("{all} {}", names.join(", ")))
+    Ok(written_rows.join(", "))
 }
 
 /// The number of rows of a table: `1 sample`, `2 samples`.

@@ -16,7 +16,7 @@ use web::ProfilerUrl;
 use web::share::{ShareError, Storage, Uploaded, public_url};
 
 use super::args::Share;
-use crate::report::text::{WIDTH, fit};
+use crate::report::text::{WIDTH, bytes as size_words, fit};
 use crate::terminal::{out, plain, print_note, say};
 use store::{Shared, Store};
 
@@ -127,7 +127,7 @@ fn agreed(host: &str, size: u64) -> Result<bool> {
     if !stdin.is_terminal() {
         bail!("cannot ask for confirmation without a terminal; add --yes");
     }
-    print_note(format_args!("upload {} kB to {host}? [y/N]", size.div_ceil(1000)));
+    print_note(format_args!("upload {} to {host}? [y/N]", size_words(size)));
     let mut answer = String::new();
     stdin.lock().read_line(&mut answer)?;
     Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))

@@ -18,6 +18,7 @@ use crate::profile::ProfileSource;
 use crate::record::finish::write_profile;
 use crate::record::spool::Output;
 use crate::report::select::{Words, fits, glob, id_or_name};
+use crate::report::text::bytes as size_words;
 use crate::terminal::print_note;
 
 /// Words for processes in errors.
@@ -55,16 +56,17 @@ pub fn run(args: &Trim) -> Result<ExitCode> {
     let (tables, collected) = trim(&mut source, &cut)?;
     drop(source);
     write_profile(&mut output, &tables, &collected)?;
-    let bytes = output.finish()?;
+    // Before the end: the output may replace it.
     let before = std::fs::metadata(&args.profile).map_or(0, |file| file.len());
+    let bytes = output.finish()?;
     print_note(format_args!(
-        "{}: {}, {}, {}; {} kB instead of {} kB",
+        "{}: {}, {}, {}; {} instead of {}",
         args.output.display(),
         counted(tables.processes.len() as u64, "process"),
         counted(tables.threads.len() as u64, "thread"),
         counted(tables.recording.samples_seen, "sample"),
-        bytes.div_ceil(1000),
-        before.div_ceil(1000)
+        size_words(bytes),
+        size_words(before)
     ));
     Ok(ExitCode::SUCCESS)
 }

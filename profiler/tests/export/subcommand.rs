@@ -123,6 +123,18 @@ fn impossible_requests_are_refused_with_a_remedy() {
     );
 }
 
+#[test]
+fn what_was_written_is_counted_by_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("profile.json");
+    std::fs::write(&path, everything().json()).unwrap();
+    let to = folder.path().join("p.pb.gz");
+    let to = to.to_str().unwrap();
+    let output = ngmi(&["export", "--format=pprof", "--table=faults,waits", "-o", to], &path);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains(" faults, ") && said.contains(" waits, "), "{said}");
+}
+
 /// A request may consist of several I/Os, and an unfinished one of none.
 #[test]
 fn only_requests_over_capacity_are_reported() {
