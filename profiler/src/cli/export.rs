@@ -85,8 +85,8 @@ fn export(args: &Export) -> Result<ExitCode> {
         );
     }
     if let Some(output) = file_of(Some(output)) {
-        let mut to = Output::create(output)?;
         must_differ(output, &args.input)?;
+        let mut to = Output::create(output)?;
         let what = {
             let mut out = BufWriter::with_capacity(BUFFER, to.file());
             write(&input, &mut out, format, &tables, weight)?
@@ -206,6 +206,7 @@ fn rows_of(number: u64, table: Table) -> String {
 /// Reads the facts of a file, unless it cannot have any of these tables.
 fn read(input: &Path, sink: &mut dyn FactSink, wanted: &[Table]) -> Result<Tables> {
     let (tables, kind) = source::read_any(input, sink)?;
+    source::note_damage(input, &tables.recording);
     let Kind::Foreign(by) = kind else { return Ok(tables) };
     let only = SamplesOnly {
         file: input.display().to_string(),

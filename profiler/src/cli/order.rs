@@ -29,6 +29,7 @@ pub fn run(args: &Order) -> Result<ExitCode> {
     output.map_or(Ok(()), |output| must_differ(output, &args.input))?;
     let mut seen = Touches::default();
     let (tables, _) = source::read_any(&args.input, &mut seen)?;
+    source::note_damage(&args.input, &tables.recording);
     let (elf, chosen) = find(&tables, &args.file)?;
     let shown = fit_end(&args.file.to_string_lossy(), 40);
     let functions = elf.functions();

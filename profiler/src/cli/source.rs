@@ -7,16 +7,19 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
+use profiler_common::Loss;
 
 use crate::capture::proc::memory::keep_no_large_pieces;
 use crate::event::format::FILE_MAGIC;
 use crate::event::read::LogReader;
 use crate::fact::replay::log::LogSource;
-use crate::fact::{FactSink, FactSource, Tables};
+use crate::fact::{FactSink, FactSource, Recording, Tables};
+use crate::plural;
 use crate::profile::{ForeignSource, ProfileSource, ReadError};
 use crate::record::binaries::{OpenBinaries, Vdso};
 use crate::record::servers::NameServers;
 use crate::record::{gecko, names};
+use crate::terminal::print_note;
 
 /// The kind of an input file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,11 +32,28 @@ pub enum Kind {
     Foreign(String),
 }
 
-/// Passes the facts of the file to `sink`.
+/// Passes the facts of the file to `sink`, and reports a damaged event log.
 ///
 /// # Errors
 /// The file can't be read, or is neither.
 pub fn read(path: &Path, sink: &mut dyn FactSink) -> Result<(Tables, Kind)> {
+    let (tables, kind) = facts_of(path, sink)?;
+    note_damage(path, &tables.recording);
+    Ok((tables, kind))
+}
+
+/// Reports that events are missing because the event log, of which the profile may be, was damaged.
+pub fn note_damage(path: &Path, recording: &Recording) {
+    if let Some(chunks) = recording.lost(Loss::LogDamaged) {
+        print_note(format_args!(
+            "{}: the event log is damaged or cut off ({}): events are missing",
+            path.display(),
+            plural::loss(Loss::LogDamaged.name(), chunks)
+        ));
+    }
+}
+
+fn facts_of(path: &Path, sink: &mut dyn FactSink) -> Result<(Tables, Kind)> {
     let name = path.display();
     let mut file = File::open(path)
         .with_context(|| format!("cannot read {name}; name a profile or an event log that `ngmi record` wrote"))?;
@@ -61,6 +81,21 @@ pub fn start_of(file: impl Read) -> io::Result<Vec<u8>> {
     Ok(start)
 }
 
+/// Refuses a file with this start that can't be a profile.
+///
+/// # Errors
+/// It is an event log, or neither compressed nor JSON.
+pub fn expect_profile(path: &Path, start: &[u8]) -> Result<()> {
+    let name = path.display();
+    if start == FILE_MAGIC {
+        bail!("{name} is an event log; convert it first: `ngmi convert {name}`");
+    }
+    if !may_be_profile(start) {
+        bail!("{name} is not a profile; name a file that `ngmi record` wrote");
+    }
+    Ok(())
+}
+
 /// Whether a file with this start may be a profile: compressed, or JSON.
 fn may_be_profile(start: &[u8]) -> bool {
     start.starts_with(&[0x1f, 0x8b]) || start.trim_ascii_start().starts_with(b"{")
@@ -77,27 +112,12 @@ pub fn profile(file: impl Read, sink: &mut dyn FactSink) -> Result<Tables> {
 }
 
 /// Like [`read`], and also accepts profiles from other programs, of which it passes the CPU
-/// samples.
+/// samples. It does not report damage.
 ///
 /// # Errors
 /// As [`read`].
-/// Refuses a file with this start that can't be a profile.
-///
-/// # Errors
-/// It is an event log, or neither compressed nor JSON.
-pub fn expect_profile(path: &Path, start: &[u8]) -> Result<()> {
-    let name = path.display();
-    if start == FILE_MAGIC {
-        bail!("{name} is an event log; convert it first: `ngmi convert {name}`");
-    }
-    if !may_be_profile(start) {
-        bail!("{name} is not a profile; name a file that `ngmi record` wrote");
-    }
-    Ok(())
-}
-
 pub fn read_any(path: &Path, sink: &mut dyn FactSink) -> Result<(Tables, Kind)> {
-    match read(path, sink) {
+    match facts_of(path, sink) {
         Err(error) if matches!(error.downcast_ref(), Some(ReadError::Foreign)) => {
             let name = path.display();
             let file = File::open(path).with_context(|| format!("cannot read {name}"))?;

@@ -91,6 +91,23 @@ fn a_log_is_read() {
 }
 
 #[test]
+fn a_damaged_log_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("reader.events");
+    log(&path, 10, Vec::new());
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes.extend([0xa5; 100]);
+    std::fs::write(&path, bytes).unwrap();
+    let output = output(&["--csv"], &path);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("reader.events: the event log is damaged or cut off (1 log chunk damaged)"),
+        "{said}"
+    );
+    assert_eq!(output.stdout.iter().filter(|byte| **byte == b'\n').count(), 11);
+}
+
+#[test]
 fn refusals_name_the_file_and_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("made up.events");
