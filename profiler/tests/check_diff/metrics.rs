@@ -5,6 +5,7 @@ use profiler::event::HookStatus;
 use profiler::fact::fault::FaultClass;
 use profiler::fact::{FoldedFaults, FoldedRequests, FoldedWaits, ThreadId, WaitReason};
 use profiler::report::metrics::{By, Metric, Metrics};
+use profiler_common::Loss;
 
 const MS: u64 = 1_000_000;
 
@@ -205,6 +206,20 @@ fn unrecorded_metrics_are_unknown_with_a_reason() {
             .contains("`--off-cpu off`")
     );
     assert_eq!(why(&made, By::Total, "faults"), None);
+}
+
+#[test]
+fn nothing_is_known_of_a_damaged_log() {
+    let mut made = recording();
+    made.tables.recording.losses = vec![(Loss::LogDamaged.name().into(), 1)];
+    for (by, key) in [
+        (By::Total, "faults"),
+        (By::Thread, "cpu_ms"),
+        (By::File, "disk_wait_ms"),
+    ] {
+        let why = why(&made, by, key).unwrap();
+        assert!(why.contains("1 log chunk damaged"), "{why}");
+    }
 }
 
 #[test]

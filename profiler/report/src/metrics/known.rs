@@ -7,8 +7,10 @@ use super::gather::Facts;
 use super::{By, Metric};
 use crate::summary;
 use crate::text::count;
+use base::plural;
 use fact::account::{FaultTier, check, misses_faults};
 use fact::{Recording, Tables, WaitReason};
+use profiler_common::Loss;
 
 /// Remedy for folded rows.
 const LOG: &str = "use the event log instead (`ngmi record --keep-events`)";
@@ -50,6 +52,7 @@ pub fn unknown(tables: &Tables, facts: &Facts, is_part: bool) -> BTreeMap<(By, M
         reasons.add([By::Phase], &all, why);
         return reasons.0;
     }
+    damage(&tables.recording, &mut reasons);
     callers(&tables.recording, &mut reasons);
     faults(tables, facts, is_part, &mut reasons);
     waits(tables, facts, &all_waits, is_part, &mut reasons);
@@ -63,6 +66,15 @@ pub fn unknown(tables: &Tables, facts: &Facts, is_part: bool) -> BTreeMap<(By, M
         );
     }
     reasons.0
+}
+
+/// A damaged log lacks events of every kind.
+fn damage(recording: &Recording, reasons: &mut Reasons) {
+    if let Some(chunks) = recording.lost(Loss::LogDamaged) {
+        let damaged = plural::loss(Loss::LogDamaged.name(), chunks);
+        let why = format!("the event log is damaged or cut off ({damaged}); record again");
+        reasons.add(By::ALL, &Metric::all().collect::<Vec<_>>(), &why);
+    }
 }
 
 /// Why no hook for an event kind was attached; `None` if one was.
