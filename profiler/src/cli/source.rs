@@ -58,7 +58,7 @@ fn facts_of(path: &Path, sink: &mut dyn FactSink) -> Result<(Tables, Kind)> {
     let mut file = File::open(path)
         .with_context(|| format!("cannot read {name}; name a profile or an event log that `ngmi record` wrote"))?;
     let start = start_of(&mut file).with_context(|| format!("cannot read {name}"))?;
-    if start == FILE_MAGIC {
+    if start.starts_with(&FILE_MAGIC) {
         file.seek(SeekFrom::Start(0))
             .with_context(|| format!("{name} is an event log, which must be a regular file"))?;
         let tables = log(file, sink).with_context(|| format!("cannot read {name}"))?;
@@ -87,7 +87,7 @@ pub fn start_of(file: impl Read) -> io::Result<Vec<u8>> {
 /// It is an event log, or neither compressed nor JSON.
 pub fn expect_profile(path: &Path, start: &[u8]) -> Result<()> {
     let name = path.display();
-    if start == FILE_MAGIC {
+    if start.starts_with(&FILE_MAGIC) {
         bail!("{name} is an event log; convert it first: `ngmi convert {name}`");
     }
     if !may_be_profile(start) {

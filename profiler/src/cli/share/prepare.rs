@@ -2,13 +2,14 @@
 //! reveals.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, Write};
+use std::io::{self, Seek as _, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use web::share::{SIZE_LIMIT, ShareError};
 
 use crate::cli::args::Share;
+use crate::cli::source;
 use crate::cli::trim::read;
 use crate::fact::FactSource as _;
 use crate::fact::reduce::budget::{Budget, Collector};
@@ -120,21 +121,12 @@ fn check_size(file: &File) -> Result<()> {
 fn as_it_is(profile: &Path) -> Result<File> {
     let unreadable = || format!("cannot read {}", profile.display());
     let mut file = File::open(profile).with_context(unreadable)?;
-    let mut start = Vec::new();
-    (&mut file)
-        .take(GZIP.len() as u64)
-        .read_to_end(&mut start)
-        .with_context(unreadable)?;
+    let start = source::start_of(&mut file).with_context(unreadable)?;
     file.rewind().with_context(unreadable)?;
-    if start == GZIP {
+    if start.starts_with(&GZIP) {
         return Ok(file);
     }
-    if !start.starts_with(b"{") {
-        bail!(
-            "{} is not a profile; name a file that `ngmi record` wrote",
-            profile.display()
-        );
-    }
+    source::expect_profile(profile, &start)?;
     packed(|gzip| Ok(io::copy(&mut file, gzip).map(drop)?))
 }
 

@@ -1,3 +1,5 @@
+//! Fields, variables and attach points of small .BTF sections, and of the running kernel.
+
 use profiler_common::config::Config;
 
 use super::*;
