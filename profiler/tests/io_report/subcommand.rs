@@ -104,7 +104,7 @@ fn a_damaged_log_is_reported() {
         said.contains("reader.events: the event log is damaged or cut off (1 log chunk damaged)"),
         "{said}"
     );
-    assert_eq!(output.stdout.iter().filter(|byte| **byte == b'\n').count(), 11);
+    assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 11);
 }
 
 #[test]
