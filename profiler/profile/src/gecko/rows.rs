@@ -48,8 +48,6 @@ impl ThreadRows<'_, '_> {
         };
         let mut names: FxHashMap<usize, Arc<str>> = FxHashMap::default();
         let mut open: FxHashMap<usize, Vec<(Timestamp, RawRow)>> = FxHashMap::default();
-        let room = limits::MARKERS.saturating_sub(self.marks.len());
-        self.marks.reserve(room.min(self.raw.markers.data.len()));
         for raw in &self.raw.markers.data {
             let row = self.raw.markers.row(raw);
             let with_name = row.and_then(|row| {
