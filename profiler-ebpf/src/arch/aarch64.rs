@@ -56,10 +56,11 @@ const SYS_EXECVEAT: u32 = 281;
 
 /// Calls that may populate memory, as above.
 pub const SYS_MMAP: u32 = 222;
-pub const SYS_FUTEX: u32 = 98;
 pub const SYS_MADVISE: u32 = 233;
 pub const SYS_MLOCK: u32 = 228;
 pub const SYS_MLOCK2: u32 = 284;
+/// The call that most threads are woken by.
+pub const SYS_FUTEX: u32 = 98;
 
 /// Reads a register.
 macro_rules! register {

@@ -48,10 +48,11 @@ const I386_EXECVEAT: u32 = 358 | CALL_I386;
 
 /// Calls of 64-bit programs that may populate memory (syscall_64.tbl).
 pub const SYS_MMAP: u32 = 9;
-pub const SYS_FUTEX: u32 = 202;
 pub const SYS_MADVISE: u32 = 28;
 pub const SYS_MLOCK: u32 = 149;
 pub const SYS_MLOCK2: u32 = 325;
+/// The call that most threads are woken by.
+pub const SYS_FUTEX: u32 = 202;
 
 /// Reads a register.
 macro_rules! register {
