@@ -17,7 +17,7 @@ const NEAR: u64 = 4096;
 const ENTRY: u64 = 0x55;
 
 /// Steps from a frame whose code has no rules to its caller. `leaf`: the frame is the innermost one, which may have nothing
-/// on the stack yet, or not any more. `read` reads a word of user memory, code or stack.
+/// on the stack yet, or not any more. `read` reads a word of user memory, code or stack; `is_call` is [`is_call`] for the processor.
 ///
 /// # Errors
 /// [`WalkEnd::NoRow`]: no guess was confirmed.
@@ -27,6 +27,7 @@ pub fn step_by_guess(
     registers: &UserRegs,
     leaf: bool,
     read: impl Fn(u64) -> Option<u64>,
+    is_call: impl Fn(u64) -> bool,
 ) -> Result<(UserRegs, By), WalkEnd> {
     let machine = machine.into();
     let arch = machine.arch;
@@ -40,7 +41,7 @@ pub fn step_by_guess(
             Arch::X86_64 => (read(registers.sp).unwrap_or(0), registers.sp.wrapping_add(8)),
             Arch::Aarch64 => (registers.lr & machine.address, registers.sp),
         };
-        let call = call_before(arch, ip, &read);
+        let call = call_before(ip, &read, &is_call);
         if call != 0 {
             // The top of the stack may also be left over from an earlier call.
             if has_no_frame(arch, code)
@@ -57,7 +58,7 @@ pub fn step_by_guess(
         }
     }
     if let Ok((caller, by)) = step_by_frame_pointer(machine, &registers, &read) {
-        let call = call_before(arch, caller.ip, &read);
+        let call = call_before(caller.ip, &read, &is_call);
         if call > UNREADABLE || (call == UNREADABLE && on_top == 0) {
             return Ok((caller, by));
         }
@@ -75,13 +76,9 @@ const UNREADABLE: u64 = 1;
 /// The code before `ip` if it ends with a call, [`UNREADABLE`], or 0: a number rather than an option, because the kernel's
 /// verifier rejects copying an absent value.
 #[inline(always)]
-fn call_before(arch: Arch, ip: u64, read: impl Fn(u64) -> Option<u64>) -> u64 {
+fn call_before(ip: u64, read: impl Fn(u64) -> Option<u64>, is_call: impl Fn(u64) -> bool) -> u64 {
     let code = read(ip.wrapping_sub(8)).unwrap_or(UNREADABLE);
-    if code == UNREADABLE || is_call(arch, code) {
-        code
-    } else {
-        0
-    }
+    if code == UNREADABLE || is_call(code) { code } else { 0 }
 }
 
 /// The caller of a function that has nothing on the stack.
@@ -243,7 +240,9 @@ mod tests {
             0x3ff8 => Some(word(&[0xc3])),
             _ => None,
         };
-        let step = step_by_guess(Arch::X86_64, &REGISTERS, leaf, memory);
+        let step = step_by_guess(Arch::X86_64, &REGISTERS, leaf, memory, |code| {
+            is_call(Arch::X86_64, code)
+        });
         step.map(|(caller, _)| (caller.ip, caller.sp, caller.fp))
     }
 
@@ -314,7 +313,7 @@ mod tests {
                 _ => None,
             };
             let regs = UserRegs { fp, lr, ..REGISTERS };
-            let step = step_by_guess(Arch::Aarch64, &regs, true, read);
+            let step = step_by_guess(Arch::Aarch64, &regs, true, read, |code| is_call(Arch::Aarch64, code));
             step.map(|(to, _)| (to.ip, to.sp, to.fp))
         };
         let signed = 0x002a_0000_0000_2000;

@@ -2,6 +2,7 @@
 
 use profiler_common::scope::ThreadState;
 
+use crate::emit::between;
 use crate::kernel::Task;
 use crate::maps::{SWITCHED_IN, config};
 use crate::scope;
@@ -20,7 +21,7 @@ pub fn switched_in() -> u64 {
 pub unsafe fn run(state: *const ThreadState, from: u64, time: u64) -> u64 {
     // SAFETY: by this function's own condition.
     let since = unsafe { scope::since(state) };
-    time.min(scope::end()).saturating_sub(from.max(since))
+    between(from.max(since), time.min(scope::end()))
 }
 
 /// Adds the kernel's count of the thread's time since the last switch-out that was shown.

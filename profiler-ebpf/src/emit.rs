@@ -1,5 +1,7 @@
 //! The only place that submits a record or counts a loss.
 
+use core::hint::black_box;
+
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use aya_ebpf::maps::RingBuf;
 use profiler_common::block::{Bio, Request, RequestBody};
@@ -55,6 +57,14 @@ impl At {
 pub fn now() -> u64 {
     // SAFETY: the helper has no preconditions.
     unsafe { bpf_ktime_get_ns() }
+}
+
+/// The time from one moment to another; 0 if the clocks of two CPUs disagree about the order.
+#[inline(always)]
+pub fn between(from: u64, to: u64) -> u64 {
+    let time = to.wrapping_sub(from);
+    // No branch: the verifier would follow what is behind it once more, with a time of 0.
+    time & !black_box((time as i64 >> 63) as u64)
 }
 
 /// Reserves a task event, lets `fill` write everything behind its header, and submits it.
@@ -200,7 +210,7 @@ pub unsafe fn output(record: *const u8, len: usize) -> bool {
     if BULK.output::<[u8]>(bytes, NO_WAKEUP).is_err() {
         return false;
     }
-    count_for_doorbell(len);
+    count_for_doorbell(len as u64);
     true
 }
 
@@ -225,24 +235,28 @@ fn bulk<T: 'static>(kind: RecordKind, at: At, fill: impl FnOnce(*mut T)) -> bool
     if !record(&BULK, kind, at, fill) {
         return false;
     }
-    count_for_doorbell(size_of::<T>());
+    count_for_doorbell(size_of::<T>() as u64);
     true
 }
 
-/// Counts `len` more bytes in the bulk ring.
-#[inline(always)]
-fn count_for_doorbell(len: usize) {
+/// Counts `len` more bytes in the bulk ring, and wakes the recorder when they are many. The return value has no meaning.
+///
+/// Exported, so that the verifier checks it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn count_for_doorbell(len: u64) -> u32 {
     let Some(bytes) = SINCE_DOORBELL.get_ptr_mut(0) else {
-        return;
+        return 0;
     };
     // SAFETY: this CPU's own counter; an interrupting program may cost one count.
     unsafe {
-        *bytes += len as u64;
-        if *bytes >= u64::from(config!(doorbell)) {
-            *bytes = 0;
-            ring_doorbell();
+        *bytes += len;
+        if *bytes < u64::from(config!(doorbell)) {
+            return 0;
         }
+        *bytes = 0;
     }
+    ring_doorbell()
 }
 
 /// Wakes the recorder. The return value has no meaning. A ring full of births needs no wakeup.
@@ -273,8 +287,18 @@ pub fn lose(loss: Loss) {
 
 #[inline(always)]
 pub fn lose_many(loss: Loss, lost: u64) {
-    if let Some(count) = LOSSES.get_ptr_mut(loss as u32) {
+    count_lost(loss as u32, lost);
+}
+
+/// Adds to the counter of the [`Loss`] with this number. The return value has no meaning.
+///
+/// Exported, so that programs with many losses have one lookup: the kernel replaces each by several instructions, and moves all behind it.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn count_lost(loss: u32, lost: u64) -> u32 {
+    if let Some(count) = LOSSES.get_ptr_mut(loss) {
         // SAFETY: this CPU's own counter; an interrupting program may cost one count.
         unsafe { *count += lost };
     }
+    0
 }

@@ -136,12 +136,19 @@ unsafe fn give_up(faults: *mut ThreadFaults) {
 }
 
 /// Completes the innermost fault of the current thread, which was at `place`, at `at`: counts it, and sends it if it was
-/// requested. Most are only counted.
+/// requested. Most are only counted. `is_refused`: the kernel refused the access, so nothing was mapped.
 ///
 /// # Safety
 /// `state` must be the current thread's.
 #[inline(always)]
-unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut ThreadState, place: impl FnOnce() -> Place) {
+unsafe fn complete(
+    ctx: &impl EbpfContext,
+    task: Task,
+    at: At,
+    state: *mut ThreadState,
+    is_refused: bool,
+    place: impl FnOnce() -> Place,
+) {
     // SAFETY: by this function's own condition.
     unsafe {
         let faults = &raw mut (*state).faults;
@@ -161,7 +168,7 @@ unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut Threa
         if failed {
             (*faults).counts.failed += 1;
         }
-        if config!(faults) == FAULTS_AUTO && sampled::is_only_counted(state, at) {
+        if config!(faults) == FAULTS_AUTO && !is_refused && sampled::is_only_counted(state, at) {
             (*faults).counts.seen += 1;
             pop(faults);
             return;
@@ -173,7 +180,9 @@ unsafe fn complete(ctx: &impl EbpfContext, task: Task, at: At, state: *mut Threa
             _ => true,
         };
         if wanted {
-            mapped::read_mapped(state);
+            if !is_refused {
+                mapped::read_mapped(state);
+            }
             let place = &place();
             let to = &raw mut (*faults).stacks;
             (*faults).want = if sampled::has_stack(faults, at) {
@@ -330,7 +339,7 @@ unsafe fn add_wait(fault: *mut Pending, until: u64) {
         if until <= (*fault).out_since {
             (*fault).body.flags |= FAULT_SWITCH_MISSED;
         }
-        let time = until.saturating_sub((*fault).out_since);
+        let time = emit::between((*fault).out_since, until);
         let waits = &raw mut (*fault).body.waits;
         match (*fault).out_kind {
             OUT_DISK => (*waits).disk += time,

@@ -22,7 +22,7 @@ use profiler_common::task::COMM_LEN;
 pub use belonging::Cgroup;
 pub use disk::{Bio, Pages, Request};
 pub use locks::{Owner, owner};
-pub use memory::{Folio, Mm, RememberedVma, VmaBytes, VmaStruct, top_table};
+pub use memory::{Folio, Mm, RememberedVma, VmaBytes, VmaStruct, locks_new_mappings, top_table};
 pub use number::current_ids;
 pub use open::{DEPTH, Dentry, Inode, has_name, is_block_device};
 
@@ -317,6 +317,12 @@ impl Task {
     #[inline(always)]
     pub fn group_leader(self) -> Option<Self> {
         load(self.0, config!(task_group_leader)).map(Self)
+    }
+
+    /// Its address: [`Self::address`].
+    #[inline(always)]
+    pub fn group_leader_address(self) -> Option<u64> {
+        probe(self.address(), config!(task_group_leader))
     }
 
     /// The typed pointer, for a helper.

@@ -325,10 +325,7 @@ pub unsafe fn last_tid(task: Task, state: *const ThreadState) -> u32 {
     if number == tid || number == 0 {
         return tid;
     }
-    let Some(successor) = task
-        .group_leader()
-        .and_then(|leader| THREADS.get_ptr(&leader.address()))
-    else {
+    let Some(successor) = task.group_leader_address().and_then(|leader| THREADS.get_ptr(&leader)) else {
         return tid;
     };
     // SAFETY: the successor's entry stays while it waits for this thread to be gone, and one word is read.

@@ -181,7 +181,7 @@ pub fn ended(task: Task, state: *mut ThreadState, time: u64, unreported: u64) {
     };
     // SAFETY: as above.
     let counts = unsafe {
-        wait::tell_merged(&raw mut (*state).waits, at);
+        wait::tell_merged(state, at);
         if selection::was_limited() && scope::is_unselected(task) {
             fault::count_outside(state, task);
         }

@@ -4,7 +4,7 @@ use aya_ebpf::helpers::bpf_get_prandom_u32;
 use profiler_common::thinning::{Group, MOST};
 
 use crate::cpu;
-use crate::emit::now;
+use crate::emit::{between, now};
 use crate::maps::{LEVELS, SPENT, config, volatile};
 
 /// The level of a group.
@@ -38,7 +38,7 @@ pub fn spend(group: Group, since: u64) {
         // sample's part.
         unsafe {
             let spent = &raw mut (*spent).0[group as usize];
-            *spent += now().saturating_sub(since.max(cpu::switched_in()));
+            *spent += between(since.max(cpu::switched_in()), now());
         }
     }
 }

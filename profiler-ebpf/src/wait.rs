@@ -11,6 +11,7 @@ mod sites;
 mod waking;
 
 use core::ffi::c_void;
+use core::hint::black_box;
 
 use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::generated::bpf_probe_read_user_str;
@@ -86,6 +87,8 @@ pub unsafe fn switched_out(ctx: &impl EbpfContext, state: *mut ThreadState, task
         (*now).priority = task.priority().unwrap_or(NO_PRIORITY);
         (*now).flags = flags;
         (*now).count = 1;
+        // Unknown to the verifier, which would otherwise follow each combination to the end.
+        let flags = volatile(&(*now).flags);
         if flags & WAIT_THROTTLED != 0 {
             // Both are filled in at the end.
             ((*now).longest, (*now).queued) = task.throttled_time();
@@ -97,12 +100,14 @@ pub unsafe fn switched_out(ctx: &impl EbpfContext, state: *mut ThreadState, task
         let place = stack::place_in_kernel(task);
         let site = sites::site_of((*state).space, at.tid, &place, &(*waits).now);
         let site = contention::attribute(waits, site, flags & WAIT_PREEMPTED == 0);
-        if may_look(waits, at.time) {
-            look(ctx, state, task, at, &place);
-        } else if sites::like_earlier(waits, site) {
+        let may_look = may_look(waits, at.time);
+        if !may_look && sites::like_earlier(waits, site) {
             contention::forget_old(waits);
-        } else {
-            look(ctx, state, task, at, &place);
+            return;
+        }
+        look(ctx, state, task, at, &place);
+        // Hidden from the compiler, which would make a look of its own for either case.
+        if black_box(!may_look) {
             sites::remember(site, &(*waits).stacks);
         }
     }
@@ -117,7 +122,7 @@ unsafe fn may_look(waits: *mut ThreadWaits, time: u64) -> bool {
     // SAFETY: by this function's own condition.
     unsafe {
         let level = thinning::level(Group::Wait);
-        let more = (time.saturating_sub((*waits).refilled) / REFILL) >> level;
+        let more = (emit::between((*waits).refilled, time) / REFILL) >> level;
         if more != 0 {
             let most = u64::from(config!(wait_burst) >> level).max(1);
             (*waits).tokens = (u64::from((*waits).tokens) + more).min(most) as u32;
@@ -251,10 +256,8 @@ pub unsafe fn switched_in(state: *mut ThreadState, task: Task, at: At) {
         if is_summed_up(waits, at.time) {
             add(waits);
         } else {
-            tell_merged(waits, at);
-            if !emit::wait(at, now, &raw const (*waits).stacks) {
-                lose(Loss::WaitRingFull);
-            }
+            tell_merged(state, at);
+            send_wait(state, at.time, at.tid, IS_NOW);
         }
         (*now).out = 0;
     }
@@ -269,7 +272,7 @@ unsafe fn finish(waits: *mut ThreadWaits, task: Task, time: u64) {
     // SAFETY: by this function's own condition.
     unsafe {
         let now = &raw mut (*waits).now;
-        let off = time.saturating_sub((*now).out);
+        let off = emit::between((*now).out, time);
         if (*now).flags & (WAIT_PREEMPTED | WAIT_THROTTLED) == WAIT_PREEMPTED | WAIT_THROTTLED {
             (*now).queued = off - throttled(task, ((*now).longest, (*now).queued), off);
         } else if (*now).flags & WAIT_PREEMPTED != 0 {
@@ -283,7 +286,7 @@ unsafe fn finish(waits: *mut ThreadWaits, task: Task, time: u64) {
             // A sleeping thread was woken, so the last waker is this wait's, even where it woke between the decision to sleep and the switch.
             (*now).waker = (*waits).waker;
             (*now).flags |= WAIT_WOKEN | (*waits).waker_flags;
-            (*now).queued = time.saturating_sub((*waits).waker.time.max((*now).out));
+            (*now).queued = emit::between((*waits).waker.time.max((*now).out), time);
             // Its last CPU had no quota left, but it ran on another one.
             if (*now).queued < SHORT {
                 (*now).flags &= !WAIT_THROTTLED;
@@ -328,7 +331,7 @@ unsafe fn is_summed_up(waits: *const ThreadWaits, time: u64) -> bool {
             && (*waits).stacks.kernel == (*waits).merged_stacks.kernel;
         // Short preemptions occur between any other waits: they count as time in the queue.
         let preempted = ((*now).flags | (*merged).flags) & WAIT_PREEMPTED != 0;
-        (*merged).count == 0 || ((same || preempted) && time.saturating_sub((*merged).out) < TOLD_EVERY)
+        (*merged).count == 0 || ((same || preempted) && emit::between((*merged).out, time) < TOLD_EVERY)
     }
 }
 
@@ -371,20 +374,53 @@ unsafe fn add(waits: *mut ThreadWaits) {
     }
 }
 
-/// Sends the aggregated waits.
+/// Sends the aggregated waits of the thread with this entry, under the thread id of `at`.
 ///
 /// # Safety
-/// `waits` must be of a thread on this CPU.
+/// `state` must be of a thread on this CPU.
 #[inline(always)]
-pub unsafe fn tell_merged(waits: *mut ThreadWaits, at: At) {
+pub unsafe fn tell_merged(state: *mut ThreadState, at: At) {
     // SAFETY: by this function's own condition.
     unsafe {
-        if (*waits).merged.count == 0 {
-            return;
+        if (*state).waits.merged.count != 0 {
+            send_wait(state, at.time, at.tid, IS_MERGED);
+            (*state).waits.merged.count = 0;
         }
-        if !emit::wait(at, &raw const (*waits).merged, &raw const (*waits).merged_stacks) {
+    }
+}
+
+/// [`send_wait`]: the wait that ended.
+const IS_NOW: u32 = 0;
+/// [`send_wait`]: those that are aggregated.
+const IS_MERGED: u32 = 1;
+
+/// Sends waits of the thread with this entry, under this thread id. The return value has no meaning.
+///
+/// Exported, so that the verifier checks it once rather than with each path that leads here.
+///
+/// # Safety
+/// `state` must be null or of a thread on this CPU.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C" fn send_wait(state: *const ThreadState, time: u64, tid: u32, which: u32) -> u32 {
+    if state.is_null() {
+        return 0;
+    }
+    // SAFETY: by this function's own condition.
+    unsafe {
+        let at = At {
+            tid,
+            ..scope::at(state, time)
+        };
+        let waits = &raw const (*state).waits;
+        let sent = if which == IS_NOW {
+            emit::wait(at, &raw const (*waits).now, &raw const (*waits).stacks)
+        } else {
+            emit::wait(at, &raw const (*waits).merged, &raw const (*waits).merged_stacks)
+        };
+        if !sent {
             lose(Loss::WaitRingFull);
         }
-        (*waits).merged.count = 0;
     }
+    0
 }

@@ -57,6 +57,8 @@ pub struct Walk {
     unmapped: u64,
     /// The range that covers `regs.ip`.
     range: CodeRange,
+    /// What [`caller::guess`] found.
+    guessed: Next,
     /// The user memory that this walk read last.
     block: Block,
     /// Ranges that were found, kept from walk to walk.
@@ -108,8 +110,17 @@ pub struct Walked {
 /// Takes a free walk of this CPU; `None`: all are in use by programs that this one interrupted or preempted.
 #[inline(always)]
 pub fn acquire() -> Option<*mut Walk> {
+    WALKS.get_ptr_mut(take())
+}
+
+/// The number of a free walk of this CPU, which is taken now; [`WALKS_PER_CPU`]: there is none.
+///
+/// Exported, so that programs with many walks look for one in a single place.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn take() -> u32 {
     for level in 0..WALKS_PER_CPU {
-        let walk = WALKS.get_ptr_mut(level)?;
+        let Some(walk) = WALKS.get_ptr_mut(level) else { break };
         // SAFETY: this CPU's own memory; a program stays on its CPU to its end. One instruction: a program that may be preempted
         // could lose the CPU to one of another thread between a load and a store, and both would have the same walk.
         if unsafe { atomic_xchg::<u64, { AtomicOrdering::SeqCst }>(&raw mut (*walk).busy, 1) } == 0 {
@@ -119,10 +130,10 @@ pub fn acquire() -> Option<*mut Walk> {
                 ((*walk).level, (*walk).cpu) = (level, cpu);
                 (*walk).last = if level == 0 { last::of_thread(cpu) } else { last::NONE };
             }
-            return Some(walk);
+            return level;
         }
     }
-    None
+    WALKS_PER_CPU
 }
 
 /// Gives a walk back.

@@ -92,7 +92,7 @@ fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
                 stack::place(ctx, task)
             }
         };
-        complete(ctx, task, at, state, place);
+        complete(ctx, task, at, state, false, place);
     }
     0
 }

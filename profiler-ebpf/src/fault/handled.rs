@@ -152,7 +152,7 @@ fn left(ctx: &FExitContext) -> i32 {
             (*fault).body.flags |= FAULT_MAJOR;
         }
         let task = Task::current();
-        complete(ctx, task, at, state, || place(task, fault));
+        complete(ctx, task, at, state, false, || place(task, fault));
     }
     0
 }

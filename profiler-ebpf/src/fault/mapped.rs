@@ -115,7 +115,7 @@ pub unsafe extern "C" fn read_block(state: *mut ThreadState, top: u64, direct: u
             return 1;
         }
         let middle = (address >> 12 & LAST_PAGE) / CHUNK;
-        let page = |number: u64| probe(block.page(number), 0).map_or(0, table::page_of);
+        let page = |number: u64| page_at(block.page(number));
         // In a folio, pages are one behind the other in memory, too.
         let is_folio = |number: u64| page(number) != 0 && page(number) + 1 == page(number + 1);
         // The window is `middle`; newer kernels map each folio in it to its end.
@@ -140,6 +140,15 @@ pub unsafe extern "C" fn read_block(state: *mut ThreadState, top: u64, direct: u
         }
         u32::from(block.is_unchanged())
     }
+}
+
+/// Number of the page that the entry at this address maps; 0: it can't be read.
+///
+/// Exported, as [`read_chunk`].
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn page_at(entry: u64) -> u64 {
+    probe(entry, 0).map_or(0, table::page_of)
 }
 
 /// Result of [`read_chunk`]: the entries can't be read.

@@ -20,7 +20,7 @@ use super::mapped::{DIRECT_MAP_HIDDEN, LAST_PAGE, UNREADABLE, direct_map, read_c
 use crate::arch::table::Block;
 use crate::arch::{SYS_MADVISE, SYS_MLOCK, SYS_MLOCK2, SYS_MMAP};
 use crate::emit::{self, At, lose, now};
-use crate::kernel::{Mm, Task, top_table};
+use crate::kernel::{Task, locks_new_mappings, top_table};
 use crate::maps::config;
 use crate::preempt::Held;
 use crate::read::load;
@@ -53,7 +53,9 @@ pub fn vm_unmapped_area(ctx: BtfTracePointContext) -> i32 {
     if !task.may_be_in(&[SYS_MMAP]) || config!(populated) == 0 || task.call() != Some(SYS_MMAP) {
         return 0;
     }
-    let Some(mm) = task.mm() else { return 0 };
+    let Some(mm) = task.mm_address().filter(|&mm| mm != 0) else {
+        return 0;
+    };
     if !populates(mm, task.later_arguments()[0]) {
         return 0;
     }
@@ -84,7 +86,9 @@ pub fn mmap_lock_released(ctx: BtfTracePointContext) -> i32 {
     let Some(call) = task.call().filter(|&call| call & CALL_I386 == 0) else {
         return 0;
     };
-    let Some(mm) = task.mm() else { return 0 };
+    let Some(mm) = task.mm_address().filter(|&mm| mm != 0) else {
+        return 0;
+    };
     let mut arguments = [0; 3];
     // SAFETY: an own variable.
     unsafe { task.arguments(call, &raw mut arguments) };
@@ -94,11 +98,11 @@ pub fn mmap_lock_released(ctx: BtfTracePointContext) -> i32 {
         SYS_MADVISE => third == MADV_POPULATE_READ || third == MADV_POPULATE_WRITE,
         _ => true,
     };
-    if !is_wanted || !mm.is(ctx.arg::<*const c_void>(0)) {
+    if !is_wanted || ctx.arg::<*const c_void>(0) as u64 != mm {
         return 0;
     }
     let Some(state) = scope::thread(task) else { return 0 };
-    let Some(top) = top_table(mm.address()) else { return 0 };
+    let Some(top) = top_table(mm) else { return 0 };
     // SAFETY: the current thread's own entry.
     unsafe {
         if call != SYS_MMAP {
@@ -140,11 +144,11 @@ pub fn mmap_lock_released(ctx: BtfTracePointContext) -> i32 {
 
 /// Whether `mmap` with these flags maps pages of a file ahead (`do_mmap` in mm/mmap.c).
 #[inline(always)]
-fn populates(mm: Mm, flags: u64) -> bool {
+fn populates(mm: u64, flags: u64) -> bool {
     if flags & (MAP_ANONYMOUS | MAP_SHARED) == MAP_ANONYMOUS {
         return false;
     }
-    flags & (MAP_POPULATE | MAP_NONBLOCK) == MAP_POPULATE || flags & MAP_LOCKED != 0 || mm.locks_new_mappings()
+    flags & (MAP_POPULATE | MAP_NONBLOCK) == MAP_POPULATE || flags & MAP_LOCKED != 0 || locks_new_mappings(mm)
 }
 
 /// The address of a mapping of `len` bytes from `offset` on in its file; 0: it was not that one that the kernel placed. For huge pages it looks

@@ -35,7 +35,7 @@ pub unsafe fn is_only_counted(state: *mut ThreadState, at: At) -> bool {
     unsafe {
         let faults = &raw mut (*state).faults;
         let fault = &raw mut (*faults).inner.body;
-        let time = at.time.saturating_sub((*fault).start);
+        let time = emit::between((*fault).start, at.time);
         if !may_be_represented(fault) || time >= LONG_FAULT || (*faults).counts.seen < FIRST_FAULTS {
             return false;
         }
@@ -75,7 +75,7 @@ pub unsafe fn has_stack(faults: *const ThreadFaults, at: At) -> bool {
             || (*fault).flags & (FAULT_CARRIES | FAULT_MAJOR | FAULT_FAILED) != 0
             || (*fault).flags & FAULT_STARTED == 0
             || (*fault).waits.disk | (*fault).waits.blocked != 0
-            || at.time.saturating_sub((*fault).start) >= LONG_FAULT
+            || emit::between((*fault).start, at.time) >= LONG_FAULT
             || (*faults).counts.seen < first
             || thinning::is_chosen(level)
     }

@@ -36,7 +36,7 @@ pub fn signal_generate(ctx: BtfTracePointContext) -> i32 {
         (*fault).body.signal = signal;
         (*fault).body.flags |= FAULT_FAILED;
         let place = stack::place_of_fault(task, (*fault).body.error_code);
-        complete(&ctx, task, scope::at(state, now()), state, || place);
+        complete(&ctx, task, scope::at(state, now()), state, true, || place);
     }
     0
 }

@@ -1,6 +1,8 @@
 //! Requests and bios of block devices.
 
-use core::ffi::c_void;
+use core::ffi::{c_long, c_void};
+
+use aya_ebpf::helpers::generated::bpf_loop;
 
 use super::{Dentry, Inode, fields};
 use crate::arch;
@@ -70,17 +72,38 @@ impl Request {
     /// Bios beyond its first.
     #[inline(always)]
     pub fn merges(self) -> u32 {
-        let mut bio: u64 = probe(self.key(), config!(request_bio)).unwrap_or(0);
-        let mut count = 0;
-        for _ in 0..MERGES_LIMIT {
-            if bio == 0 {
-                break;
-            }
-            bio = probe(bio, config!(bio_next)).unwrap_or(0);
-            count += u32::from(bio != 0);
-        }
-        count
+        let mut chain = Chain {
+            bio: probe(self.key(), config!(request_bio)).unwrap_or(0),
+            next: 0,
+        };
+        // SAFETY: the loop gets its own variable.
+        unsafe { bpf_loop(MERGES_LIMIT, next_bio as *mut c_void, (&raw mut chain).cast(), 0) };
+        chain.next as u32
     }
+}
+
+/// The bios of a request that have been counted.
+#[repr(C)]
+struct Chain {
+    /// The last one of them; 0: there is none.
+    bio: u64,
+    /// How many are behind the first one.
+    next: u64,
+}
+
+/// Counts the next bio of a request. 1: there is none. A static function, for the reason in [`crate::walk`].
+unsafe extern "C" fn next_bio(_: u32, chain: *mut c_void) -> c_long {
+    // SAFETY: `merges` passes its own variable.
+    let chain = unsafe { &mut *chain.cast::<Chain>() };
+    if chain.bio == 0 {
+        return 1;
+    }
+    chain.bio = probe(chain.bio, config!(bio_next)).unwrap_or(0);
+    if chain.bio == 0 {
+        return 1;
+    }
+    chain.next += 1;
+    0
 }
 
 impl Bio {

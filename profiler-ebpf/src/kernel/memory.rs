@@ -53,18 +53,6 @@ impl Mm {
         self.0 as u64
     }
 
-    /// Whether the pointer is to this address space.
-    #[inline(always)]
-    pub fn is(self, mm: *const c_void) -> bool {
-        self.0 == mm
-    }
-
-    /// Whether new mappings are locked in memory (`mlockall` with `MCL_FUTURE`).
-    #[inline(always)]
-    pub fn locks_new_mappings(self) -> bool {
-        load::<u64>(self.0, config!(mm_def_flags)).is_some_and(|flags| flags & VM_LOCKED != 0)
-    }
-
     /// `SUID_DUMP_*`: the lowest bits of its flags (`MMF_DUMPABLE_MASK`).
     #[inline(always)]
     pub(super) fn dumpable(self) -> Option<u32> {
@@ -76,6 +64,12 @@ impl Mm {
     pub fn arguments(self) -> Option<(u64, u64)> {
         Some((load(self.0, config!(mm_arg_start))?, load(self.0, config!(mm_arg_end))?))
     }
+}
+
+/// Whether new mappings of the address space whose `mm_struct` is at `mm` are locked in memory (`mlockall` with `MCL_FUTURE`).
+#[inline(always)]
+pub fn locks_new_mappings(mm: u64) -> bool {
+    probe::<u64>(mm, config!(mm_def_flags)).is_some_and(|flags| flags & VM_LOCKED != 0)
 }
 
 /// The top page table of the address space whose `mm_struct` is at `mm`.

@@ -18,8 +18,7 @@ impl Task {
         if config!(pid_namespace_level) == 0 {
             return load(self.0, config!(task_pid)).unwrap_or(0);
         }
-        // Not loaded: a function that the verifier checks separately takes no pointer.
-        number_of(probe(self.address(), config!(task_thread_pid)).unwrap_or(0))
+        number_at(self.address())
     }
 
     /// The thread group's id, as `getpid`; 0: as above.
@@ -28,8 +27,14 @@ impl Task {
         if config!(pid_namespace_level) == 0 {
             return load(self.0, config!(task_tgid)).unwrap_or(0);
         }
-        self.group_leader().map_or(0, Self::tid)
+        self.group_leader_address().map_or(0, number_at)
     }
+}
+
+/// The number of the task at an address. Not loaded: a function that the verifier checks separately takes no pointer.
+#[inline(always)]
+fn number_at(task: u64) -> u32 {
+    number_of(probe(task, config!(task_thread_pid)).unwrap_or(0))
 }
 
 /// The current thread group and thread; zeroes if they are not in the namespace.

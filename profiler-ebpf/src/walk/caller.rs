@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
-use profiler_common::call::step_by_guess;
+use profiler_common::call::{is_call, step_by_guess};
 use profiler_common::last_walk::{OPAQUE, step_of_frame_pointer, step_of_row};
 use profiler_common::space::{FRAME_POINTERS, TABLE};
 use profiler_common::stack::UserRegs;
@@ -19,8 +19,9 @@ const CHAIN: u32 = 2;
 /// [`Next::end`]: there is a caller.
 pub const GOES_ON: u32 = u32::MAX;
 
-/// The result of a step. All fields always have a value: the verifier rejects copying a register without one, as the
+/// The result of a step, also in a [`Walk`]. All fields always have a value: the verifier rejects copying a register without one, as the
 /// absent half of a `Result` may be.
+#[derive(Clone, Copy)]
 pub struct Next {
     /// The caller's registers.
     pub regs: UserRegs,
@@ -79,7 +80,11 @@ pub unsafe fn caller(walk: *mut Walk) -> Next {
         let next = Next::new(step(machine(), row, &regs, read));
         if next.end == WalkEnd::NoRow as u32 {
             let leaf = back == 0 && count == 1;
-            let next = Next::new(step_by_guess(machine(), &regs, leaf, read));
+            // SAFETY: by this function's own condition.
+            let next = unsafe {
+                guess((*walk).level, u32::from(leaf));
+                (*walk).guessed
+            };
             // Outward of the leaf a guess is a step by the frame pointer; the code that confirms it stays as it is.
             let step = if next.end == GOES_ON && !leaf {
                 step_of_frame_pointer(ARCH)
@@ -108,6 +113,38 @@ pub unsafe fn caller(walk: *mut Walk) -> Next {
     } else {
         Next::new(Err(WalkEnd::NoTable))
     }
+}
+
+/// Guesses the caller of the current frame of the walk of this number: [`Walk::guessed`]. The return value has no meaning.
+///
+/// Exported, so that the verifier checks it once, and not with each path that leads to a frame without a row.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn guess(level: u32, leaf: u32) -> u32 {
+    let Some(walk) = WALKS.get_ptr_mut(level) else {
+        return 0;
+    };
+    // SAFETY: this CPU's walk, of the program that called.
+    unsafe {
+        let regs = (*walk).regs;
+        (*walk).guessed = Next::new(step_by_guess(
+            machine(),
+            &regs,
+            leaf != 0,
+            |at| word(walk, at),
+            |code| ends_with_call(code) != 0,
+        ));
+    }
+    0
+}
+
+/// 1: the eight bytes of `code` end with a call.
+///
+/// Exported, so that the verifier checks it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn ends_with_call(code: u64) -> u32 {
+    u32::from(is_call(ARCH, code))
 }
 
 /// A word of user memory, from the walk's block.

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 
-use profiler_common::call::step_by_guess;
+use profiler_common::call::{is_call, step_by_guess};
 use profiler_common::stack::INTERRUPTED;
 use profiler_common::stack::{FLAG_CALLER, FLAG_CHECK, FLAG_STACK_UNREADABLE, FLAG_THINNED, FLAG_USER_REGS};
 use rustc_hash::FxHashMap;
@@ -311,9 +311,13 @@ impl<'b> Walker<'b> {
         registers: Registers,
         leaf: bool,
     ) -> Option<WalkStep> {
+        let arch = trail.processor.arch;
         let (copy, this) = (trail.copy, RefCell::new(self));
         let read = |at| copy.read(at).ok().or_else(|| this.borrow_mut().code(mapped, at));
-        let (caller, _) = step_by_guess(trail.machine(), &registers.into(), leaf, read).ok()?;
+        let (caller, _) = step_by_guess(trail.machine(), &registers.into(), leaf, read, |code| {
+            is_call(arch, code)
+        })
+        .ok()?;
         let (_, executable) = this.into_inner().place(mapped, caller.ip, true);
         if !executable {
             return None;
