@@ -48,6 +48,7 @@ pub use self::servers::Servers;
 pub use self::share::Share;
 pub use self::smaps::Smaps;
 pub use self::trim::Trim;
+use self::values::whole;
 pub use self::values::{BlockArg, Cold, FaultSourceArg, FaultsArg, GeckoArg};
 pub use self::waits::Waits;
 
@@ -166,7 +167,7 @@ pub struct Record {
     #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub duration: Option<String>,
     /// Record these processes (separated by commas), with their threads and the children that they start from now on
-    #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', conflicts_with_all = ["all", "command"])]
+    #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', value_parser = whole::<u32>, conflicts_with_all = ["all", "command"])]
     pub pid: Vec<u32>,
     /// Record the whole system (until the command ends, if one is given)
     #[arg(short, long)]
@@ -282,7 +283,7 @@ pub struct Record {
     )]
     pub cold_file: Vec<PathBuf>,
     /// Record N runs in sequence (`profile.1.json.gz` ...) and summarize them
-    #[arg(long, value_name = "N", help_heading = RUNS)]
+    #[arg(long, value_name = "N", help_heading = RUNS, value_parser = whole::<u32>)]
     pub runs: Option<u32>,
     /// With --runs: continue after a failed run
     #[arg(long, requires = "runs", help_heading = RUNS)]
@@ -321,7 +322,7 @@ pub struct ResultArgs {
     #[arg(long)]
     pub fail_on_loss: bool,
     /// Maximum number of samples in the profile; more are thinned, totals stay exact
-    #[arg(long, value_name = "N", default_value = "1000000")]
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = whole::<u32>)]
     pub max_samples: u32,
     /// Include the sources of hot functions in the profile
     #[arg(long)]

@@ -183,6 +183,9 @@ mod tests {
             (vec!["-d", "-1"], "between"),
             (vec!["-d", "nan"], "give seconds"),
             (vec!["--stack-copy", "1000000"], "between 0 and 65536"),
+            (vec!["--port", "all"], "give a whole number"),
+            (vec!["--max-samples", "1e6"], "give a whole number"),
+            (vec!["--profiler-url", "file:///etc"], "not a valid profiler URL"),
         ] {
             let mut all = vec!["ngmi", "record"];
             all.extend(line);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use symbols::server::{ServerConfig, SourceRoots, SymbolServer};
 use tokio::signal::unix::{SignalKind, signal};
-use web::{Explorer, ProfilerUrl, Server, Site};
+use web::{Explorer, Server, Site};
 
 use super::args::Serve;
 use super::explorer::Paths;
@@ -36,7 +36,7 @@ pub fn run(
         profile: profile.to_owned(),
         address,
         port: options.port,
-        profiler: ProfilerUrl::new(&options.profiler_url)?,
+        profiler: options.profiler_url.clone(),
         symbols: Some(Arc::new(symbol_server(
             opened.clone(),
             (options, servers),

@@ -31,7 +31,7 @@ pub fn run(args: &Share) -> Result<ExitCode> {
 }
 
 fn share(args: &Share) -> Result<ExitCode> {
-    let profiler = ProfilerUrl::new(&args.profiler_url)?;
+    let profiler = args.profiler_url.clone();
     let storage = Storage::new(&args.api_url)?;
     let prepared = prepare::prepare(args)?;
     print_note(format_args!(

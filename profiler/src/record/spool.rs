@@ -32,8 +32,14 @@ impl Output {
     /// When the place can't be written, or has another user's file: names it and the remedy.
     pub fn create(path: &Path) -> Result<Self> {
         replaceable(path)?;
-        let file = unnamed(parent_of(path))
-            .with_context(|| format!("cannot write {}; choose another path", path.display()))?;
+        let folder = parent_of(path);
+        let file = unnamed(folder).with_context(|| match folder.is_dir() {
+            true => format!("cannot write {}; choose another path", path.display()),
+            false => format!(
+                "cannot write {}; create the folder, or choose another path",
+                path.display()
+            ),
+        })?;
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -96,8 +102,11 @@ fn unnamed(folder: &Path) -> std::io::Result<File> {
         .custom_flags(libc::O_TMPFILE)
         .mode(NEW_MODE)
         .open(folder);
-    // Not every file system has unnamed files.
-    unnamed.or_else(|_| {
+    // Not every file system has unnamed files. Where there is no folder, a message would name a file that nobody asked for.
+    unnamed.or_else(|error| {
+        if error.kind() == std::io::ErrorKind::NotFound {
+            return Err(error);
+        }
         let named = tempfile::Builder::new()
             .permissions(fs::Permissions::from_mode(NEW_MODE))
             .tempfile_in(folder)?;

@@ -58,6 +58,11 @@ fn special_outputs_are_rejected_by_name() {
         let error = format!("{:#}", Output::create(path).unwrap_err());
         assert!(error.contains(&path.display().to_string()), "{error}");
     }
+    let nowhere = format!("{:#}", Output::create(Path::new("/no/such/folder/x")).unwrap_err());
+    assert!(
+        nowhere.contains("create the folder") && !nowhere.contains(".tmp"),
+        "{nowhere}"
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::values::whole;
 use clap::Args;
 
 /// `ngmi diff`
@@ -19,7 +20,7 @@ pub struct Diff {
     #[arg(long, value_name = "RECORDING", num_args = 1..)]
     pub to: Vec<PathBuf>,
     /// Rows per table
-    #[arg(long, value_name = "N", default_value = "10", conflicts_with = "json")]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = whole::<usize>, conflicts_with = "json")]
     pub top: usize,
     /// Print the tables as JSON: every row, with the values of each run
     #[arg(long)]

@@ -110,7 +110,7 @@ impl MarkerRange {
 #[derive(Debug, Args)]
 pub struct EventOutput {
     /// Rows per table
-    #[arg(long, value_name = "N", default_value = "10", conflicts_with = "format")]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = super::values::whole::<usize>, conflicts_with = "format")]
     pub(crate) top: usize,
     #[arg(long, group = "format")]
     pub(crate) csv: bool,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Servers;
+use super::values::whole;
 
 /// `ngmi load`
 #[derive(Debug, Args)]
@@ -40,14 +41,15 @@ pub struct Load {
 #[command(next_help_heading = "Opening the profile")]
 pub struct Serve {
     /// Port to serve the profile on; 0 for any free port
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value = "0", value_parser = whole::<u16>)]
     pub port: u16,
     /// Print the link without starting a browser
     #[arg(long)]
     pub no_open: bool,
     /// URL of a self-hosted profiler, instead of Mozilla's
-    #[arg(long, value_name = "URL", env = "NGMI_PROFILER_URL", default_value = web::PROFILER_URL)]
-    pub profiler_url: String,
+    #[arg(long, value_name = "URL", env = "NGMI_PROFILER_URL", default_value = web::PROFILER_URL,
+        value_parser = web::ProfilerUrl::new)]
+    pub profiler_url: web::ProfilerUrl,
     /// Address to listen on instead of 127.0.0.1; makes the profile reachable from the network
     #[arg(long, value_name = "ADDRESS")]
     pub host: Option<IpAddr>,

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use super::values::whole;
 use clap::{Args, Subcommand};
 
 /// `ngmi preload`
@@ -21,7 +22,7 @@ pub struct Preload {
     pub output: Option<PathBuf>,
     /// Gaps of up to this many bytes are read instead of skipped; by default learned from the
     /// recording's own reads
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = whole::<u64>)]
     pub gap: Option<u64>,
     /// Read pages together if they are needed within this time
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]

@@ -34,8 +34,9 @@ pub struct Share {
     #[arg(long, value_name = "LINK", conflicts_with_all = ["list", "yes", "sanitize"])]
     pub delete: Option<String>,
     /// URL of a self-hosted profiler for the link, instead of Mozilla's
-    #[arg(long, value_name = "URL", env = "NGMI_PROFILER_URL", default_value = web::PROFILER_URL)]
-    pub profiler_url: String,
+    #[arg(long, value_name = "URL", env = "NGMI_PROFILER_URL", default_value = web::PROFILER_URL,
+        value_parser = web::ProfilerUrl::new)]
+    pub profiler_url: web::ProfilerUrl,
     /// URL of the service that stores profiles
     #[arg(long, value_name = "URL", env = "NGMI_PROFILER_API", default_value = web::share::API_URL)]
     pub api_url: String,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::OutputFormat;
+use super::values::whole;
 
 /// `ngmi smaps`
 #[derive(Debug, Args)]
@@ -25,7 +26,7 @@ pub struct Smaps {
     #[arg(long, value_name = "RECORDING")]
     pub with: Option<PathBuf>,
     /// Rows per table
-    #[arg(long, value_name = "N", default_value = "10", conflicts_with = "format")]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = whole::<usize>, conflicts_with = "format")]
     pub top: usize,
     /// Print all columns as CSV, one row per process, file and section
     #[arg(long, group = "format")]

@@ -1,5 +1,7 @@
 //! Options that are one of some words.
 
+use std::str::FromStr;
+
 use clap::ValueEnum;
 
 use crate::report::order::Format;
@@ -87,4 +89,12 @@ impl From<LinkerArg> for Format {
             LinkerArg::Bolt => Self::Bolt,
         }
     }
+}
+
+/// Parses a whole number; the standard library's error names a digit.
+///
+/// # Errors
+/// When the text is something else, or too large.
+pub fn whole<T: FromStr>(text: &str) -> Result<T, &'static str> {
+    text.parse().map_err(|_| "give a whole number")
 }
