@@ -2,7 +2,7 @@
 
 mod begin;
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
 use crate::drain::cycle::Drain;
@@ -63,7 +63,14 @@ impl Session {
     pub(crate) fn record(mut self, channel: &mut Channel, protocol: &mut Protocol) -> anyhow::Result<()> {
         let mut interval = self.poll.first();
         let end = loop {
-            let others: Vec<_> = self.opener.sockets().chain([self.drain.news()]).collect();
+            // A program that maps much fills a ring within an interval.
+            let mappings = self.hooks.mappings.iter().map(|(_, ring)| ring.as_fd());
+            let others: Vec<_> = self
+                .opener
+                .sockets()
+                .chain([self.drain.news()])
+                .chain(mappings)
+                .collect();
             let received = channel.receive(interval, &others);
             let has_message = matches!(received, Ok(Some(_)));
             match received {

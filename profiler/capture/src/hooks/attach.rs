@@ -30,6 +30,8 @@ const TRACEPOINTS: [(&str, &str); 5] = [
 const ESSENTIAL: [&str; 3] = ["task_newtask", "sched_process_exec", "sched_process_exit"];
 /// Bytes of each CPU's ring of mapping records, which hold about 3,000.
 const MAPPING_BYTES: usize = 512 << 10;
+/// Bytes of mapping records after which they are read at once: a thread can fill the ring in 20 ms.
+const MAPPING_WAKEUP: u32 = 128 << 10;
 /// Bytes of a sampling event's ring: records of throttling are few.
 const SAMPLING_BYTES: usize = 4096;
 
@@ -141,7 +143,7 @@ fn watch_mappings(cpus: &[u32]) -> (Vec<(u32, Ring)>, io::Result<()>) {
 }
 
 fn watch_mappings_on(cpu: u32) -> io::Result<Ring> {
-    let ring = Ring::new(perf::open_mappings(cpu)?, MAPPING_BYTES)?;
+    let ring = Ring::new(perf::open_mappings(cpu, MAPPING_WAKEUP)?, MAPPING_BYTES)?;
     perf::enable(ring.as_fd())?;
     Ok(ring)
 }

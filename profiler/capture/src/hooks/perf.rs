@@ -63,6 +63,7 @@ const DISABLED: u64 = 1 << 0;
 const EXCLUDE_HV: u64 = 1 << 6;
 const MMAP: u64 = 1 << 8;
 const FREQ: u64 = 1 << 10;
+const WATERMARK: u64 = 1 << 14;
 const MMAP_DATA: u64 = 1 << 17;
 const SAMPLE_ID_ALL: u64 = 1 << 18;
 const EXCLUDE_GUEST: u64 = 1 << 20;
@@ -146,13 +147,15 @@ pub fn open_count(count: Count, cpu: u32, target: Target<'_>) -> io::Result<Owne
     open_plain(attr, cpu, target)
 }
 
-/// Opens an event that counts nothing and reports every mapping created on a CPU, of code and of data.
-pub fn open_mappings(cpu: u32) -> io::Result<OwnedFd> {
+/// Opens an event that counts nothing and reports every mapping created on a CPU, of code and of data. Its ring can be read, as `poll` sees it, each
+/// time that `wakeup` bytes have been written.
+pub fn open_mappings(cpu: u32, wakeup: u32) -> io::Result<OwnedFd> {
     let attr = Attr {
         kind: 1,
         config: 9, // PERF_COUNT_SW_DUMMY
         read_format: PERF_FORMAT_TOTAL_TIME_ENABLED,
-        flags: DISABLED | MMAP | MMAP2 | MMAP_DATA,
+        flags: DISABLED | MMAP | MMAP2 | MMAP_DATA | WATERMARK,
+        wakeup,
         ..Attr::default()
     };
     open(attr, cpu, Target::All)

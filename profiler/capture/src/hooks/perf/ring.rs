@@ -129,6 +129,8 @@ impl Drop for Ring {
 mod tests {
     use std::os::unix::fs::FileExt as _;
 
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
     use super::super::{enable, open_mappings};
     use super::*;
 
@@ -158,20 +160,54 @@ mod tests {
         }
     }
 
+    /// Otherwise a program that maps much would fill it between two cycles.
     #[test]
-    fn reports_our_own_mappings() {
+    fn wakes_its_reader_when_much_was_written() {
+        const WAKEUP: usize = 1 << 14;
+        let rings = rings_of_all_cpus(WAKEUP);
+        let Some(rings) = rings else { return };
+        let are_readable = || {
+            let mut all: Vec<_> = rings
+                .iter()
+                .map(|ring| PollFd::new(ring.as_fd(), PollFlags::POLLIN))
+                .collect();
+            poll(&mut all, PollTimeout::ZERO).unwrap() > 0
+        };
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(1 << 12).unwrap();
+        // A record takes at least 72 bytes without its name; whatever else runs maps files, too, so only the end is certain.
+        let enough = rings.len() * WAKEUP / 72 + 1;
+        let woken = (0..enough).any(|_| {
+            // SAFETY: the file does not change.
+            drop(unsafe { memmap2::Mmap::map(file.as_file()) }.unwrap());
+            are_readable()
+        });
+        assert!(woken, "{enough} mappings");
+    }
+
+    /// `None`: not allowed here, which is printed.
+    fn rings_of_all_cpus(wakeup: usize) -> Option<Vec<Ring>> {
         let cpus = aya::util::online_cpus().unwrap();
+        let wakeup = u32::try_from(wakeup).unwrap();
         let rings: io::Result<Vec<Ring>> = cpus
             .iter()
-            .map(|&cpu| Ring::new(open_mappings(cpu)?, 16 << 12))
+            .map(|&cpu| Ring::new(open_mappings(cpu, wakeup)?, 16 << 12))
             .collect();
-        let Ok(mut rings) = rings else {
+        let Ok(rings) = rings else {
             println!("skipped: needs root");
-            return;
+            return None;
         };
         for ring in &rings {
             enable(ring.as_fd()).unwrap();
         }
+        Some(rings)
+    }
+
+    #[test]
+    fn reports_our_own_mappings() {
+        let Some(mut rings) = rings_of_all_cpus(1 << 14) else {
+            return;
+        };
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(3 << 12).unwrap();
         // Many more than fit into the ring at once, to make records wrap around.
