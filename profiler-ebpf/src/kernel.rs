@@ -155,6 +155,12 @@ impl Task {
         probe(self.address(), config!(task_mm))
     }
 
+    /// As [`Self::mm_address`]; `None`: it has none, or the kernel does not show it.
+    #[inline(always)]
+    pub fn own_mm(self) -> Option<u64> {
+        self.mm_address().filter(|&mm| mm != 0)
+    }
+
     /// Where the main thread's stack began: `argc` is here.
     #[inline(always)]
     pub fn start_stack(self) -> Option<u64> {

@@ -57,8 +57,8 @@ pub struct Walk {
     unmapped: u64,
     /// The range that covers `regs.ip`.
     range: CodeRange,
-    /// What [`caller::guess`] found.
-    guessed: Next,
+    /// What [`caller`] found in another function.
+    next: Next,
     /// The user memory that this walk read last.
     block: Block,
     /// Ranges that were found, kept from walk to walk.

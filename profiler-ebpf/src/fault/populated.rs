@@ -53,9 +53,7 @@ pub fn vm_unmapped_area(ctx: BtfTracePointContext) -> i32 {
     if !task.may_be_in(&[SYS_MMAP]) || config!(populated) == 0 || task.call() != Some(SYS_MMAP) {
         return 0;
     }
-    let Some(mm) = task.mm_address().filter(|&mm| mm != 0) else {
-        return 0;
-    };
+    let Some(mm) = task.own_mm() else { return 0 };
     if !populates(mm, task.later_arguments()[0]) {
         return 0;
     }
@@ -86,9 +84,7 @@ pub fn mmap_lock_released(ctx: BtfTracePointContext) -> i32 {
     let Some(call) = task.call().filter(|&call| call & CALL_I386 == 0) else {
         return 0;
     };
-    let Some(mm) = task.mm_address().filter(|&mm| mm != 0) else {
-        return 0;
-    };
+    let Some(mm) = task.own_mm() else { return 0 };
     let mut arguments = [0; 3];
     // SAFETY: an own variable.
     unsafe { task.arguments(call, &raw mut arguments) };

@@ -65,57 +65,62 @@ impl Next {
 #[inline(always)]
 pub unsafe fn caller(walk: *mut Walk) -> Next {
     // SAFETY: by this function's own condition.
-    let (regs, range, back, count) = unsafe {
-        (
-            (*walk).regs,
-            &(*walk).range,
-            u64::from((*walk).caller),
-            (*walk).head.count,
-        )
-    };
-    // SAFETY: by this function's own condition.
-    let read = move |at| unsafe { word(walk, at) };
-    if range.unwinding == TABLE {
-        let row = lookup::row(range, regs.ip.wrapping_sub(back));
-        let next = Next::new(step(machine(), row, &regs, read));
-        if next.end == WalkEnd::NoRow as u32 {
-            let leaf = back == 0 && count == 1;
-            // SAFETY: by this function's own condition.
-            let next = unsafe {
-                guess((*walk).level, u32::from(leaf));
-                (*walk).guessed
-            };
-            // Outward of the leaf a guess is a step by the frame pointer; the code that confirms it stays as it is.
-            let step = if next.end == GOES_ON && !leaf {
-                step_of_frame_pointer(ARCH)
-            } else {
-                OPAQUE
-            };
-            return next.by(step);
+    unsafe {
+        if (*walk).range.unwinding == TABLE {
+            by_table((*walk).level);
+            return (*walk).next;
         }
-        let step = match next.end {
-            GOES_ON => step_of_row(ARCH, row, &regs, next.regs.sp),
-            _ if row.rules & 15 == Cfa::Outermost as u8 => 0,
-            _ => OPAQUE,
-        };
-        next.by(step)
-    } else if range.unwinding == FRAME_POINTERS {
-        if regs.fp == 0 && count >= CHAIN {
+        if (*walk).range.unwinding != FRAME_POINTERS {
+            return Next::new(Err(WalkEnd::NoTable));
+        }
+        let regs = (*walk).regs;
+        if regs.fp == 0 && (*walk).head.count >= CHAIN {
             return Next::new(Err(WalkEnd::Complete)).by(0);
         }
-        let next = Next::new(step_by_frame_pointer(machine(), &regs, read));
+        let next = Next::new(step_by_frame_pointer(machine(), &regs, |at| word(walk, at)));
         let step = if next.end == GOES_ON {
             step_of_frame_pointer(ARCH)
         } else {
             OPAQUE
         };
         next.by(step)
-    } else {
-        Next::new(Err(WalkEnd::NoTable))
     }
 }
 
-/// Guesses the caller of the current frame of the walk of this number: [`Walk::guessed`]. The return value has no meaning.
+/// Steps by the table's row from the current frame of the walk of this number: [`Walk::next`]. The return value has no meaning.
+///
+/// Exported, so that the verifier checks it once: within the loop over frames 7.2 followed it several times.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn by_table(level: u32) -> u32 {
+    let Some(walk) = WALKS.get_ptr_mut(level) else {
+        return 0;
+    };
+    // SAFETY: this CPU's walk, of the program that called.
+    unsafe {
+        let (regs, back) = ((*walk).regs, u64::from((*walk).caller));
+        let row = lookup::row(&(*walk).range, regs.ip.wrapping_sub(back));
+        let next = Next::new(step(machine(), row, &regs, |at| word(walk, at)));
+        if next.end == WalkEnd::NoRow as u32 {
+            let leaf = back == 0 && (*walk).head.count == 1;
+            guess(level, u32::from(leaf));
+            // Outward of the leaf a guess is a step by the frame pointer; the code that confirms it stays as it is.
+            if (*walk).next.end == GOES_ON && !leaf {
+                (*walk).next.step = step_of_frame_pointer(ARCH);
+            }
+            return 0;
+        }
+        let step = match next.end {
+            GOES_ON => step_of_row(ARCH, row, &regs, next.regs.sp),
+            _ if row.rules & 15 == Cfa::Outermost as u8 => 0,
+            _ => OPAQUE,
+        };
+        (*walk).next = next.by(step);
+    }
+    0
+}
+
+/// Guesses the caller of the current frame of the walk of this number: [`Walk::next`]. The return value has no meaning.
 ///
 /// Exported, so that the verifier checks it once, and not with each path that leads to a frame without a row.
 #[unsafe(no_mangle)]
@@ -127,7 +132,7 @@ pub extern "C" fn guess(level: u32, leaf: u32) -> u32 {
     // SAFETY: this CPU's walk, of the program that called.
     unsafe {
         let regs = (*walk).regs;
-        (*walk).guessed = Next::new(step_by_guess(
+        (*walk).next = Next::new(step_by_guess(
             machine(),
             &regs,
             leaf != 0,

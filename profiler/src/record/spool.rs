@@ -102,7 +102,7 @@ fn unnamed(folder: &Path) -> std::io::Result<File> {
         .custom_flags(libc::O_TMPFILE)
         .mode(NEW_MODE)
         .open(folder);
-    // Not every file system has unnamed files. Where there is no folder, a message would name a file that nobody asked for.
+    // Not every file system has unnamed files. Without a folder, the message would name a file of ours.
     unnamed.or_else(|error| {
         if error.kind() == std::io::ErrorKind::NotFound {
             return Err(error);
