@@ -125,7 +125,7 @@ static size_t resident_set(void) {
 }
 
 // Single pages and large folios in turn, where the file system has these: a folio is as large as its write.
-#define PIECE ((size_t)128)
+#define PIECE (((size_t)512 << 10) / PAGE)
 static void write_mixed(int fd) {
     static char pages[PIECE * PAGE];
     for (size_t i = 0; i < PAGES; i += 2 * PIECE) {
