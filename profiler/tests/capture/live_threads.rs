@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use profiler::event::{Event, PagesRead};
 
+use crate::emulated::is_emulated;
 use crate::harness::{Waiting, command, compile, record, skipped, time_before};
 use crate::page::{UNIT, page_size};
 
@@ -55,7 +56,7 @@ fn their_time_matches_the_kernel() {
                 .map(time_before)
                 .max()
         };
-        for _ in 0..100 {
+        for _ in 0..if is_emulated() { 1500 } else { 100 } {
             std::thread::sleep(Duration::from_millis(200));
             if ran() > Some(200_000_000) {
                 break;
