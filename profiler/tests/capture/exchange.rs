@@ -3,6 +3,7 @@
 
 use profiler::event::{At, Event, TaskExec};
 
+use crate::emulated::is_emulated;
 use crate::harness::{Recording, Waiting, command, compile, record, skipped};
 
 const EXCHANGE: &str = r#"
@@ -69,7 +70,9 @@ fn exec_by_another_thread_than_the_first() {
     let after: u64 = after.map(|sample| sample.cpu_time).sum();
     let under_both = recording.cpu_time(second.old_tid) + after + last.cpu_time;
     let kernels = last.sum_exec_runtime;
-    assert!(after >= 100_000_000, "{after} of {kernels} ns");
+    // On an emulated machine, exec itself takes much of the 150 ms that remain.
+    let least = if is_emulated() { 20_000_000 } else { 100_000_000 };
+    assert!(after >= least, "{after} of {kernels} ns");
     recording.check_near(under_both, kernels, kernels, 2_000_000);
     assert_eq!(recording.ended.progress.threads, 0);
 }

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use profiler::capture::proc::cgroups;
 use profiler::capture::proc::selection::{Conditions, Selection};
 use profiler::event::Event;
+use profiler_common::Loss;
 
+use crate::emulated::is_emulated;
 use crate::harness::{Asked, Recording, compile, record, selected, skipped};
 use crate::page::page_size;
 
@@ -175,7 +177,11 @@ pub fn check(recording: &Recording, output: &[u8], is_recorded: impl Fn(u32) -> 
     let missing: Vec<_> = expected.keys().filter(|page| !found.contains_key(page)).collect();
     assert!(missing.is_empty(), "not recorded: {missing:x?} of {}", expected.len());
     assert_eq!(found, expected);
-    assert_eq!(recording.losses(), Vec::<&Event>::new());
+    // A program that the kernel skipped is no fault of these, which are all there: of others, or its beginning. An emulated machine is
+    // preempted in a program for long.
+    let is_lost = |event: &&Event<'_>| !matches!(event, Event::Loss { loss, .. } if is_emulated() && *loss == Loss::ProgramMissed as u32);
+    let losses: Vec<_> = recording.losses().into_iter().filter(is_lost).collect();
+    assert_eq!(losses, Vec::<&Event>::new());
 }
 
 pub fn conditions(fill: impl FnOnce(&mut Conditions)) -> Conditions {
