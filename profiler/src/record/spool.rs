@@ -33,12 +33,9 @@ impl Output {
     pub fn create(path: &Path) -> Result<Self> {
         replaceable(path)?;
         let folder = parent_of(path);
-        let file = unnamed(folder).with_context(|| match folder.is_dir() {
-            true => format!("cannot write {}; choose another path", path.display()),
-            false => format!(
-                "cannot write {}; create the folder, or choose another path",
-                path.display()
-            ),
+        let file = unnamed(folder).with_context(|| {
+            let remedy = if folder.is_dir() { "" } else { "create the folder, or " };
+            format!("cannot write {}; {remedy}choose another path", path.display())
         })?;
         Ok(Self {
             path: path.to_owned(),

@@ -69,11 +69,11 @@ fn exec_by_another_thread_than_the_first() {
         .filter(|sample| sample.at.tid == pid && sample.at.time > second.at.time);
     let after: u64 = after.map(|sample| sample.cpu_time).sum();
     let under_both = recording.cpu_time(second.old_tid) + after + last.cpu_time;
-    let kernels = last.sum_exec_runtime;
+    let by_kernel = last.sum_exec_runtime;
     // On an emulated machine, exec itself takes much of the 150 ms that remain.
-    let least = if is_emulated() { 20_000_000 } else { 100_000_000 };
-    assert!(after >= least, "{after} of {kernels} ns");
-    recording.check_near(under_both, kernels, kernels, 2_000_000);
+    let enough = if is_emulated() { 20_000_000 } else { 100_000_000 };
+    assert!(after >= enough, "{after} of {by_kernel} ns");
+    recording.check_near(under_both, by_kernel, by_kernel, 2_000_000);
     assert_eq!(recording.ended.progress.threads, 0);
 }
 
