@@ -10,9 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use profiler::capture::proc::cgroups;
 use profiler::capture::proc::selection::{Conditions, Selection};
 use profiler::event::Event;
-use profiler_common::Loss;
 
-use crate::emulated::is_emulated;
 use crate::harness::{Asked, Recording, compile, record, selected, skipped};
 use crate::page::page_size;
 
@@ -177,11 +175,7 @@ pub fn check(recording: &Recording, output: &[u8], is_recorded: impl Fn(u32) -> 
     let missing: Vec<_> = expected.keys().filter(|page| !found.contains_key(page)).collect();
     assert!(missing.is_empty(), "not recorded: {missing:x?} of {}", expected.len());
     assert_eq!(found, expected);
-    // A program that the kernel skipped is no fault of these, which are all there: of others, or its beginning. An emulated machine is
-    // preempted in a program for long.
-    let is_lost = |event: &&Event<'_>| !matches!(event, Event::Loss { loss, .. } if is_emulated() && *loss == Loss::ProgramMissed as u32);
-    let losses: Vec<_> = recording.losses().into_iter().filter(is_lost).collect();
-    assert_eq!(losses, Vec::<&Event>::new());
+    assert_eq!(recording.losses(), Vec::<&Event>::new());
 }
 
 pub fn conditions(fill: impl FnOnce(&mut Conditions)) -> Conditions {
@@ -335,7 +329,7 @@ fn a_program_is_recorded_from_its_exec_on() {
     let executed = recording
         .events
         .iter()
-        .filter(|event| matches!(event, Event::TaskExec(exec) if !exec.existed));
+        .filter(|event| matches!(event, Event::TaskExec(_)));
     assert_eq!(executed.count(), 20);
 }
 
