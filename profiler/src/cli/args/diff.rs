@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::values::whole;
 use clap::Args;
+
+use super::values::whole;
 
 /// `ngmi diff`
 #[derive(Debug, Args)]

@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use super::values::whole;
 use clap::{Args, Subcommand};
+
+use super::values::whole;
 
 /// `ngmi preload`
 #[derive(Debug, Args)]
