@@ -143,6 +143,8 @@ config! {
         /// Before 6.15.
         vma_detached: u32 = MISSING, optionally at "vm_area_struct.detached";
         task_group_leader: u32 = MISSING, at "task_struct.group_leader";
+        task_fs: u32 = MISSING, optionally at "task_struct.fs";
+        fs_in_exec: u32 = MISSING, optionally at "fs_struct.in_exec";
         file_inode: u32 = MISSING, at "file.f_inode";
         file_mmap_miss: u32 = MISSING, at "file.f_ra.mmap_miss";
         inode_ino: u32 = MISSING, at "inode.i_ino";
@@ -291,4 +293,4 @@ impl CallSet {
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 1016);
+const _: () = assert!(size_of::<Config>() == 1024);

@@ -50,6 +50,8 @@ pub type CgroupPath = [u8; CGROUP_PATH_LEN];
 
 /// [`crate::task::TaskNew::clone_flags`]: no recorded thread created it. It became one that is recorded, maybe long after its birth.
 pub const ENTERED: u64 = 1 << 63;
+/// With [`ENTERED`]: while its process executed a program. The record of that program follows.
+pub const EXECUTING: u64 = 1 << 62;
 
 /// Places in the table that decides which perf events count: how often a cgroup that is recorded was created, or became empty.
 pub const CHANGES: u32 = 0;

@@ -331,6 +331,13 @@ impl Task {
         probe(self.address(), config!(task_group_leader))
     }
 
+    /// The thread, or another one of its process, is within `execve`.
+    #[inline(always)]
+    pub fn is_executing(self) -> bool {
+        let fs = probe::<u64>(self.address(), config!(task_fs)).unwrap_or(0);
+        fs != 0 && probe::<u32>(fs, config!(fs_in_exec)).unwrap_or(0) != 0
+    }
+
     /// The typed pointer, for a helper.
     #[inline(always)]
     pub fn as_ptr(self) -> *mut task_struct {

@@ -4,7 +4,7 @@ use core::ffi::c_void;
 
 use profiler_common::fault::BEFORE_UNKNOWN;
 use profiler_common::scope::{self, ThreadState, Wanted};
-use profiler_common::selection::ENTERED;
+use profiler_common::selection::{ENTERED, EXECUTING};
 use profiler_common::space::{first_space_id, space_id};
 use profiler_common::task::TaskNew;
 use profiler_common::{Loss, RecordKind};
@@ -114,12 +114,13 @@ pub extern "C" fn meet(task: u64, pid: u32, tid: u32) -> u32 {
 /// Reports a thread that is recorded from now on, although no recorded thread created it.
 #[inline(always)]
 fn entered(task: Task, at: At, space: u64) {
+    let executing = if task.is_executing() { EXECUTING } else { 0 };
     task_event(RecordKind::TaskNew, at, |record: *mut TaskNew| {
         // SAFETY: a reserved record of this type.
         unsafe {
             (*record).parent_pid = 0;
             (*record).parent_tid = 0;
-            (*record).clone_flags = ENTERED;
+            (*record).clone_flags = ENTERED | executing;
             (*record).space = space;
             task.copy_comm(&raw mut (*record).comm);
         }

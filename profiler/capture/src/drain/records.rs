@@ -11,7 +11,7 @@ use profiler_common::fault::{
     FaultHead, ReadRun, SampledKind,
 };
 use profiler_common::sample::SampleHead;
-use profiler_common::selection::ENTERED;
+use profiler_common::selection::{ENTERED, EXECUTING};
 use profiler_common::stack::StackHead;
 use profiler_common::switch::{StackAheadHead, Wait};
 use profiler_common::{RecordHeader, fault, task};
@@ -37,6 +37,12 @@ pub fn space_of(record: &[u8]) -> Option<u64> {
         _ if kind == Kind::TaskExec as u16 => read::<task::TaskExec>(record).map(|record| record.space),
         _ => None,
     }
+}
+
+/// Whether a birth is of a thread that begins to be recorded while its process executes a program.
+pub fn is_executing(record: &[u8]) -> bool {
+    read::<RecordHeader>(record).is_some_and(|header| header.kind == profiler_common::RecordKind::TaskNew as u16)
+        && read::<task::TaskNew>(record).is_some_and(|record| record.clone_flags & EXECUTING != 0)
 }
 
 /// Where the walk of an event's stack found no mapping.
@@ -65,7 +71,7 @@ pub fn task_event(record: &[u8]) -> Option<Event<'static>> {
             at,
             parent: (record.parent_pid, record.parent_tid),
             existed: record.clone_flags & ENTERED != 0,
-            clone_flags: record.clone_flags & !ENTERED,
+            clone_flags: record.clone_flags & !(ENTERED | EXECUTING),
             name: name(&record.comm),
         }))
     } else if is(Kind::TaskExec) {

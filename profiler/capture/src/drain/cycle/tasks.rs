@@ -12,14 +12,16 @@ impl Drain {
     pub(super) fn read_tasks(&mut self, changes: &mut Vec<(Timestamp, Change)>) -> (usize, bool) {
         let (mut count, mut has_process) = (0, false);
         while count < CYCLE_LIMIT {
-            let read = self
-                .tasks
-                .next()
-                .map(|record| (records::task_event(&record), records::space_of(&record)));
-            let Some((event, space)) = read else { break };
+            let read = self.tasks.next().map(|record| {
+                let executing = records::is_executing(&record);
+                (records::task_event(&record), records::space_of(&record), executing)
+            });
+            let Some((event, space, executing)) = read else {
+                break;
+            };
             count += 1;
             let Some(mut event) = event else { continue };
-            if !self.enters(&mut event) {
+            if !self.enters(&mut event, executing) {
                 continue;
             }
             match &event {
