@@ -9,6 +9,8 @@ use anyhow::Result;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+/// The first bytes of compressed output.
+pub const MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// Compression level of profiles, which users wait for.
 pub const OF_PROFILES: u32 = 3;
 

@@ -8,11 +8,10 @@ use std::io::{self, BufRead, BufReader, Read};
 use flate2::read::MultiGzDecoder;
 
 use self::scan::{Scan, too_large};
+use crate::gzip;
 
 /// Maximum bytes of JSON: eight times what a browser opens.
 pub const LIMIT: u64 = 4 << 30;
-/// Magic bytes of a gzip file.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Maximum bytes of JSON per compressed byte: profiles have 5 to 12, and gzip can reach 1,000.
 const RATIO: u64 = 100;
 /// Up to this size, any ratio is accepted.
@@ -34,7 +33,7 @@ pub fn read_all(input: &mut dyn Read, limit: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As [`read_all`].
 pub fn in_memory(bytes: &[u8], limit: u64) -> io::Result<Cow<'_, [u8]>> {
-    if bytes.starts_with(&GZIP) {
+    if bytes.starts_with(&gzip::MAGIC) {
         return read_all(&mut &*bytes, limit).map(Cow::Owned);
     }
     if bytes.len() as u64 > limit {
@@ -44,13 +43,41 @@ pub fn in_memory(bytes: &[u8], limit: u64) -> io::Result<Cow<'_, [u8]>> {
     Ok(Cow::Borrowed(bytes))
 }
 
+/// Reads a profile to its end, without keeping it. [`io::ErrorKind::UnexpectedEof`]: it is cut, which is seen by its last byte, or by
+/// the end of its compressed data.
+///
+/// # Errors
+/// The input's error; it is cut, or its compressed data are damaged.
+pub fn expect_whole(input: impl Read) -> io::Result<()> {
+    let mut input = BufReader::new(input);
+    let is_compressed = input.fill_buf()?.starts_with(&gzip::MAGIC);
+    let mut text: Box<dyn Read> = if is_compressed {
+        Box::new(MultiGzDecoder::new(input))
+    } else {
+        Box::new(input)
+    };
+    let (mut last, mut piece) = (None, vec![0; PIECE]);
+    loop {
+        match text.read(&mut piece) {
+            Ok(0) => break,
+            Ok(len) => last = piece[..len].trim_ascii_end().last().copied().or(last),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if last == Some(b'}') {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::UnexpectedEof, "its end is missing"))
+}
+
 fn beyond(limit: u64) -> io::Error {
     too_large(format_args!("more than {limit} bytes of JSON"))
 }
 
 fn read_within(input: &mut dyn Read, limit: u64, small: u64) -> io::Result<Vec<u8>> {
     let mut input = BufReader::new(Counted { input, bytes: 0 });
-    if input.fill_buf()?.starts_with(&GZIP) {
+    if input.fill_buf()?.starts_with(&gzip::MAGIC) {
         let mut unpacked = MultiGzDecoder::new(input);
         collect(&mut unpacked, limit, |decoder, len| {
             let packed = decoder.get_ref().get_ref().bytes;
@@ -111,6 +138,17 @@ mod tests {
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         parts.into_iter().for_each(|part| packed.write_all(&part).unwrap());
         packed.finish().unwrap()
+    }
+
+    #[test]
+    fn a_cut_profile_is_recognized() {
+        let whole = gzip([b"{\"a\":{}}\n".to_vec()]);
+        assert!(expect_whole(&whole[..]).is_ok());
+        assert!(expect_whole(&b"{\"a\":{}}  \n"[..]).is_ok());
+        for cut in [&whole[..whole.len() - 1], &whole[..12], b"{\"a\":", b""] {
+            let error = expect_whole(cut).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{error}");
+        }
     }
 
     #[test]

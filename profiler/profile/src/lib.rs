@@ -29,6 +29,7 @@ pub use error::{ReadError, WriteError};
 pub use foreign::{FOREIGN, ForeignSource};
 pub use format::FORMAT_VERSION;
 pub use gecko::{GeckoError, Merged, ReadAhead, merge_gecko, merge_gecko_file};
+pub use input::expect_whole;
 pub use lint::lint;
 pub use read::{ProfileSource, named};
 pub use write::{Difference, PathLink, PathPiece, PathTrack, ProfileStats, Weights, write, write_with_path};

@@ -2,6 +2,7 @@
 //! a browser's own markers into a copy.
 
 use std::fs::File;
+use std::io::{Cursor, Read as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -9,10 +10,10 @@ use anyhow::{Context, Result};
 use symbols::Config;
 
 use super::args::Load;
-use super::{serve, trim};
+use super::{serve, source, trim};
 use crate::fact::FactSource as _;
 use crate::fact::reduce::budget::{Budget, Collector};
-use crate::profile::merge_gecko;
+use crate::profile::{self, merge_gecko};
 use crate::record::finish::write_profile;
 use crate::record::spool::Output;
 use crate::terminal::print_note;
@@ -21,6 +22,7 @@ pub fn run(args: &Load) -> Result<ExitCode> {
     let environment = std::env::vars_os().collect();
     let servers = args.servers.clone().into();
     let open = |profile: &Path| {
+        expect_whole(profile)?;
         serve::run(
             profile,
             &args.serve,
@@ -42,6 +44,19 @@ pub fn run(args: &Load) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses a cut profile before a browser is started, which would only say that it can't open it. The server says what else is wrong.
+fn expect_whole(profile: &Path) -> Result<()> {
+    let Ok(file) = File::open(profile) else {
+        return Ok(());
+    };
+    let start = source::start_of(&file).unwrap_or_default();
+    if !source::may_be_profile(&start) {
+        return Ok(());
+    }
+    profile::expect_whole(Cursor::new(start).chain(file))
+        .with_context(|| format!("cannot read {}: it is damaged or incomplete", profile.display()))
 }
 
 /// Writes a profile with a browser's own markers.

@@ -15,7 +15,7 @@ use crate::event::read::LogReader;
 use crate::fact::replay::log::LogSource;
 use crate::fact::{FactSink, FactSource, Recording, Tables};
 use crate::plural;
-use crate::profile::{ForeignSource, ProfileSource, ReadError};
+use crate::profile::{ForeignSource, ProfileSource, ReadError, gzip};
 use crate::record::binaries::{OpenBinaries, Vdso};
 use crate::record::servers::NameServers;
 use crate::record::{gecko, names};
@@ -97,8 +97,8 @@ pub fn expect_profile(path: &Path, start: &[u8]) -> Result<()> {
 }
 
 /// Whether a file with this start may be a profile: compressed, or JSON.
-fn may_be_profile(start: &[u8]) -> bool {
-    start.starts_with(&[0x1f, 0x8b]) || start.trim_ascii_start().starts_with(b"{")
+pub fn may_be_profile(start: &[u8]) -> bool {
+    start.starts_with(&gzip::MAGIC) || start.trim_ascii_start().starts_with(b"{")
 }
 
 /// Passes the facts of a profile to `sink`, with all unnamed code as one function.

@@ -284,6 +284,7 @@ fn only_a_profile_is_served() {
         ("", "not a profile"),
         ("hello\n", "not a profile"),
         ("ngmi-log", "ngmi convert p.json.gz"),
+        ("{\"meta\": {", "incomplete"),
     ] {
         let ngmi = Ngmi::subcommand("load");
         std::fs::write(ngmi.dir().join("p.json.gz"), content).unwrap();

@@ -20,9 +20,6 @@ use crate::record::path_track::path_track;
 use crate::report::privacy::disclosures;
 use crate::report::text::fit;
 
-/// Magic bytes of a gzip file.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
-
 /// Maximum number of names in an error.
 const PLACES: usize = 5;
 /// Maximum columns of the text around a name.
@@ -123,7 +120,7 @@ fn as_it_is(profile: &Path) -> Result<File> {
     let mut file = File::open(profile).with_context(unreadable)?;
     let start = source::start_of(&mut file).with_context(unreadable)?;
     file.rewind().with_context(unreadable)?;
-    if start.starts_with(&GZIP) {
+    if start.starts_with(&gzip::MAGIC) {
         return Ok(file);
     }
     source::expect_profile(profile, &start)?;
