@@ -15,6 +15,7 @@ mod faults;
 mod harness;
 mod live_threads;
 mod movers;
+mod overlay;
 mod owners;
 #[path = "../e2e/harness/page.rs"]
 #[allow(dead_code, reason = "C programs have the size by another flag here")]

@@ -12,6 +12,7 @@ use profiler::capture::proc::selection::{Conditions, Selection};
 use profiler::event::Event;
 
 use crate::harness::{Asked, Recording, compile, record, selected, skipped};
+use crate::overlay::Overlay;
 use crate::page::page_size;
 
 /// Touches pages at an address of its own in each phase, and prints process, phase, address and pages.
@@ -331,6 +332,23 @@ fn a_program_is_recorded_from_its_exec_on() {
         .iter()
         .filter(|event| matches!(event, Event::TaskExec(_)));
     assert_eq!(executed.count(), 20);
+}
+
+#[test]
+fn a_program_in_an_overlay() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "selections", PROGRAM, &["-O1"]);
+    let Some(overlay) = Overlay::with(&program) else { return };
+    let other = overlay.at("merged/other");
+    let chosen = conditions(|one| one.programs.push(other.to_str().unwrap().to_owned()));
+    let mut output = Vec::new();
+    let recording = record(asked(chosen, Conditions::default()), || {
+        output = run(&program, &["exec", other.to_str().unwrap()]);
+    });
+    check(&recording, &output, |phase| phase == 1);
 }
 
 #[test]

@@ -17,6 +17,7 @@ use std::sync::OnceLock;
 use rustc_hash::FxHashSet;
 
 use super::open::place;
+use super::same_file::fdinfo;
 
 /// `OPEN_TREE_CLONE` of `linux/mount.h`.
 const CLONE: c_int = 1;
@@ -24,9 +25,7 @@ const CLONE: c_int = 1;
 /// The kernel's id of the mount that a file was opened through. Not of its device: the same file system may be mounted twice, and each mount is busy
 /// separately.
 pub fn mount_of(file: &File) -> Option<u64> {
-    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
-    info.lines()
-        .find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok())
+    fdinfo(file, "mnt_id:")
 }
 
 /// The mounts that this process keeps busy while it runs.

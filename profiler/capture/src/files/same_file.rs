@@ -4,10 +4,10 @@
 //! overlayfs (synthetic numbers). So a file that differs is mapped here, inaccessibly, and the kernel's numbers of
 //! that mapping are compared.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::ptr::NonNull;
 
@@ -67,7 +67,10 @@ pub fn identities(file: &File) -> io::Result<Vec<FileId>> {
         .then(|| as_records_show(file))
         .transpose()?
         .flatten();
-    let others = as_maps_show(file)?.into_iter().chain(records);
+    let others = as_maps_show(file)?
+        .into_iter()
+        .chain(records)
+        .chain(as_mounts_show(file));
     for other in others.map(|other| FileId { generation: 0, ..other }) {
         if !found.contains(&other) {
             found.push(other);
@@ -99,6 +102,38 @@ fn as_records_show(file: &File) -> io::Result<Option<FileId>> {
         }
     });
     Ok(found)
+}
+
+/// The file in the form that `/proc/PID/fdinfo` (Linux 5.14) and the list of mounts show: of a program in an overlay over several file systems,
+/// kernels before 6.8 show these numbers, which its structures have, nowhere else.
+fn as_mounts_show(file: &File) -> Option<FileId> {
+    let (mount, inode) = (fdinfo(file, "mnt_id:")?, fdinfo(file, "ino:")?);
+    let list = fs::read("/proc/self/mountinfo").ok()?;
+    let (major, minor) = device_of_mount(&list, mount)?;
+    Some(FileId {
+        major,
+        minor,
+        inode,
+        ..FileId::default()
+    })
+}
+
+/// A number from `/proc/self/fdinfo` of an open file.
+pub(super) fn fdinfo(file: &File, name: &str) -> Option<u64> {
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
+    info.lines()
+        .find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+}
+
+/// The device of a mount by `list`, the contents of `/proc/PID/mountinfo` (Documentation/filesystems/proc.rst of the kernel).
+fn device_of_mount(list: &[u8], mount: u64) -> Option<(u32, u32)> {
+    let mount = mount.to_string();
+    String::from_utf8_lossy(list).lines().find_map(|line| {
+        let mut fields = line.split(' ');
+        let device = (fields.next()? == mount).then(|| fields.nth(1))??;
+        let (major, minor) = device.split_once(':')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    })
 }
 
 /// The first page of a file, mapped without any access to it.
@@ -137,6 +172,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_mount_has_a_device() {
+        let list = b"22 1 0:21 / / rw shared:1 - virtiofs root rw\n122 22 259:3 / /mnt rw - ext4 /dev/vda rw\n";
+        assert_eq!(device_of_mount(list, 122), Some((259, 3)));
+        assert_eq!(device_of_mount(list, 1), None);
+        assert_eq!(device_of_mount(b"1 \n1 2 x /\n\n", 1), None);
+    }
+
+    #[test]
     fn both_ways_show_the_same_file() {
         let file = tempfile::tempfile().unwrap();
         let shown = as_maps_show(&file).unwrap().unwrap();
@@ -154,6 +197,7 @@ mod tests {
             require_same(&file, elsewhere).unwrap_err().kind(),
             io::ErrorKind::NotFound
         );
+        assert!(is_same(as_mounts_show(&file), shown));
         match as_records_show(&file) {
             Ok(recorded) => assert!(is_same(recorded, shown), "{recorded:?}, not {shown:?}"),
             Err(why) => println!("skipped: no records of this process's mappings: {why}"),
