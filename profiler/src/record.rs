@@ -60,7 +60,7 @@ use cache::Subject;
 use cache::remembered::Remembered;
 use cache::system::Dropper;
 use command::Waiting;
-use conversion::Starting;
+use conversion::{Failure, Starting};
 use finish::Plan;
 use folders::Folders;
 use gecko::Collected;
@@ -352,6 +352,10 @@ fn complete(spool: &mut Spool, captured: &mut Captured, setting: &Setting) -> io
 
 /// Keeps the log of a failed recording only if something is in it.
 fn keep_if_worth(spool: &Spool, error: anyhow::Error) -> anyhow::Error {
+    if error.downcast_ref().is_some_and(|failure: &Failure| failure.is_empty) {
+        spool.discard();
+        return anyhow!("no thread was recorded, so there is nothing to show; see `ngmi doctor`");
+    }
     let Some(log) = spool.keep_or_remove() else {
         return error;
     };

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::sys::socket::SockType;
@@ -21,7 +21,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use symbols::patience::{leave_out, sharing_a_thread};
 
 use super::binaries::{OpenBinaries, Vdso};
-use super::finish::{self, OpenLog, Plan};
+use super::finish::{self, Empty, OpenLog, Plan};
 use super::identity::Environment;
 use super::privilege::joint;
 use super::reach::Reach;
@@ -50,7 +50,16 @@ enum Message {
 }
 
 /// Its message on standard output when it is done: the summary, or why there is none.
-type Answer = Result<Summary, String>;
+type Answer = Result<Summary, Failure>;
+
+/// Why there is no profile.
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
+#[error("{text}")]
+pub struct Failure {
+    /// Nothing was recorded that could be shown.
+    pub is_empty: bool,
+    text: String,
+}
 
 /// The process before it receives any message.
 pub struct Maker {
@@ -199,7 +208,7 @@ fn answer(mut child: Child, sent: Result<()>) -> Result<Summary> {
     if let Ok(answer) = serde_json::from_slice::<Answer>(&line) {
         // The process may be unable to end: a thread that waits for a file system can't be killed (`request_wait_answer` in fs/fuse/dev.c).
         thread::spawn(move || child.wait());
-        return answer.map_err(|why| anyhow!(why));
+        return answer.map_err(Into::into);
     }
     let ended = child.wait().context("waiting for the profile")?;
     // A killed process read no further message: its status gives the reason.
@@ -227,7 +236,10 @@ pub fn serve(socket: OwnedFd, network: bool) -> Result<()> {
         Vec::new()
     };
     sandbox::around_conversion(&caches);
-    let answer: Answer = convert(&Link::from(socket)).map_err(|error| format!("{error:#}"));
+    let answer: Answer = convert(&Link::from(socket)).map_err(|error| Failure {
+        is_empty: error.is::<Empty>(),
+        text: format!("{error:#}"),
+    });
     let mut line = serde_json::to_vec(&answer)?;
     line.push(b'\n');
     let _ = std::io::stdout().write_all(&line); // the recorder may be gone

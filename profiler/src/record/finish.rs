@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::{self, Builder};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use profiler_common::Loss;
 use serde::{Deserialize, Serialize};
@@ -104,7 +104,7 @@ pub fn finish(log: OpenLog, output: &mut Output, binaries: &OpenBinaries, plan: 
         gecko::replay(&mut source, &mut collector).with_context(|| format!("cannot read {}", log_path.display()))?;
     bar.finish_and_clear();
     if tables.threads.is_empty() {
-        bail!(nothing_in(&tables, log_path));
+        return Err(nothing_in(&tables, log_path));
     }
     let bar = progress.steps("naming");
     let named = |tables: &mut Tables| {
@@ -193,15 +193,20 @@ pub fn write_profile(output: &mut Output, tables: &Tables, collected: &Collected
     Ok(stats.context(place)?.bytes)
 }
 
+/// A log without a thread.
+#[derive(Debug, thiserror::Error)]
+#[error("{} contains no recorded thread, so there is nothing to show; see `ngmi doctor`", .0.display())]
+pub struct Empty(PathBuf);
+
 /// The reason why a log has nothing to show.
-fn nothing_in(tables: &Tables, log: &Path) -> String {
-    let log = log.display();
+fn nothing_in(tables: &Tables, log: &Path) -> anyhow::Error {
     match tables.recording.lost(Loss::LogDamaged) {
-        Some(chunks) => format!(
-            "{log} contains no readable thread ({} damaged)",
+        Some(chunks) => anyhow!(
+            "{} contains no readable thread ({} damaged)",
+            log.display(),
             counted(chunks, "chunk")
         ),
-        None => format!("{log} contains no recorded thread, so there is nothing to show; see `ngmi doctor`"),
+        None => Empty(log.to_owned()).into(),
     }
 }
 

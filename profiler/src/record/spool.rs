@@ -275,7 +275,7 @@ impl Spool {
     }
 
     /// Removes the log, unless it was requested.
-    pub fn discard(self) {
+    pub fn discard(&self) {
         if !self.keep {
             let _ = fs::remove_file(&self.place().path);
         }

@@ -116,3 +116,18 @@ fn recording_ends_with_its_process() {
     let profile = Ngmi::record().args(["-p", &child.pid()]).run().profile();
     assert!(child.is_in(&profile));
 }
+
+#[test]
+fn nothing_is_left_of_a_recording_of_nothing() {
+    needs_capture!();
+    let ngmi = Ngmi::record();
+    let never = ngmi.dir().join("never");
+    std::fs::copy("/bin/true", &never).unwrap();
+    let running = ngmi.arg("--exe").arg(&never).arg("--wait").start();
+    // It shows nothing while it waits.
+    std::thread::sleep(Duration::from_secs(4));
+    running.signal(nix::sys::signal::Signal::SIGINT);
+    let outcome = running.wait();
+    outcome.expect_refusal(&["no thread was recorded"]);
+    outcome.expect_files(&["never"]);
+}
