@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use super::args::Check;
-use super::output::{print_json, print_styled, to_file_or_stdout, to_stdout};
+use super::output::{must_differ, must_differ_from, print_json, print_styled, to_file_or_stdout, to_stdout};
 use super::runs::{self, Wanted, WantedPaths};
 use crate::report::check::budget::MAX_BYTES;
 use crate::report::check::{Allowance, Budget, github, judge, junit, text};
@@ -26,6 +26,9 @@ pub fn run(args: &Check) -> Result<ExitCode> {
     }
     if args.against.is_empty() && budget.entries.iter().all(|entry| entry.limit.is_none()) {
         bail!("the budget limits nothing by itself; set a number in its entries, or name a baseline with --against");
+    }
+    if let Some(path) = &args.junit {
+        keeps_inputs(args, path)?;
     }
     let between = args.markers.between();
     let windows = budget.windows().into_iter().map(str::to_owned).collect();
@@ -65,6 +68,18 @@ pub fn run(args: &Check) -> Result<ExitCode> {
         (false, true) => 2,
         (false, false) => 0,
     }))
+}
+
+/// Refuses to replace the budget or a recording, which a folder may contain.
+fn keeps_inputs(args: &Check, junit: &Path) -> Result<()> {
+    if let Some(budget) = &args.budget {
+        must_differ_from(junit, budget, "budget")?;
+    }
+    let recordings = [runs::files(&args.inputs)?, runs::files(&args.against)?];
+    recordings
+        .iter()
+        .flatten()
+        .try_for_each(|file| must_differ(junit, file))
 }
 
 fn read(path: &Path) -> Result<Budget> {

@@ -59,15 +59,13 @@ fn name(inputs: &[PathBuf]) -> String {
 /// Writes the difference as a profile: the average of `after` minus the average of `before`.
 fn write_profile(path: &Path, before: &[PathBuf], after: &[PathBuf]) -> Result<()> {
     let place = || format!("cannot write {}", path.display());
-    before
-        .iter()
-        .chain(after)
-        .try_for_each(|input| must_differ(path, input))?;
+    let sides = [(runs::files(before)?, -1.0), (runs::files(after)?, 1.0)];
+    let inputs = sides.iter().flat_map(|(files, _)| files);
+    inputs.into_iter().try_for_each(|input| must_differ(path, input))?;
     let mut output = Output::create(path)?;
     let mut difference = Difference::default();
-    for (inputs, sign) in [(before, -1.0), (after, 1.0)] {
-        let files = runs::files(inputs)?;
-        for file in &files {
+    for (files, sign) in &sides {
+        for file in files {
             let mut weights = Weights::default();
             let (tables, _) = source::read_any(file, &mut weights)?;
             difference.add(&tables, &weights, sign / files.len() as f64);

@@ -47,13 +47,21 @@ pub fn file_of(asked: Option<&Path>) -> Option<&Path> {
 /// # Errors
 /// They are the same file.
 pub fn must_differ(output: &Path, input: &Path) -> Result<()> {
+    must_differ_from(output, input, "recording")
+}
+
+/// Refuses an output that would replace the input that it is made from; `what` names the input.
+///
+/// # Errors
+/// They are the same file.
+pub fn must_differ_from(output: &Path, input: &Path, what: &str) -> Result<()> {
     let id = |file: Metadata| (file.dev(), file.ino());
     // A link at the output's path is replaced, not followed.
     if let (Ok(old), Ok(input)) = (fs::symlink_metadata(output), fs::metadata(input))
         && id(old) == id(input)
     {
         bail!(
-            "{} would replace the recording that it is made from; choose another path",
+            "{} would replace the {what} that it is made from; choose another path",
             output.display()
         );
     }

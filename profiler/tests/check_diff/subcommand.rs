@@ -143,6 +143,21 @@ fn invalid_input_is_reported_with_file_and_remedy() {
     );
     wrong(&[".", "--against", "old.events"], &["no profile", "--runs"]);
     wrong(&["new.events", "--against", "old.events", "--allow=-3"], &["--allow"]);
+    std::fs::write(folder.path().join("budget.toml"), "[total]\nfaults = 1\n").unwrap();
+    let inputs = [
+        ("new.events", "recording"),
+        ("./old.events", "recording"),
+        ("budget.toml", "budget"),
+    ];
+    for (output, what) in inputs {
+        let before = std::fs::read(folder.path().join(output)).unwrap();
+        let junit = ["--against", "old.events", "--junit", output];
+        wrong(
+            &[&budget[..], &junit].concat(),
+            &[output, &format!("replace the {what}")],
+        );
+        assert_eq!(std::fs::read(folder.path().join(output)).unwrap(), before);
+    }
     std::fs::write(folder.path().join("budget.toml"), "[total]\nfaults = {}\n").unwrap();
     wrong(&budget, &["limits nothing by itself", "--against"]);
     std::fs::write(folder.path().join("budget.toml"), vec![b' '; (1 << 20) + 1]).unwrap();
