@@ -80,8 +80,14 @@ fn excess(row: &Row) -> f64 {
 fn write_row(out: &mut dyn Write, row: &Row) -> io::Result<()> {
     writeln!(out, "{}", OVER.row(&row.what(), row, row))?;
     if let Limit::Baseline { had, .. } = row.from {
-        let more = percent(row.measured.saturating_sub(had), had);
-        writeln!(out, "  the baseline had {}: {more} more", row.metric.show(had))?;
+        let share = percent(row.measured.saturating_sub(had), had);
+        // Nothing is a percentage of 0.
+        let more = if had > 0 {
+            format!(": {share} more")
+        } else {
+            String::new()
+        };
+        writeln!(out, "  the baseline had {}{more}", row.metric.show(had))?;
     }
     Ok(())
 }
