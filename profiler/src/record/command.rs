@@ -80,7 +80,13 @@ impl Waiting {
             Ok(_) => {
                 let _ = self.child.wait();
                 let reason = std::io::Error::from_raw_os_error(i32::from_ne_bytes(answer));
-                Err(reason).with_context(|| format!("cannot run {}", self.program.display()))
+                let program = self.program.display();
+                // The program itself was found.
+                let why = match reason.kind() {
+                    std::io::ErrorKind::NotFound => "; the interpreter of its `#!` line, or its loader, is missing",
+                    _ => "",
+                };
+                Err(reason).with_context(|| format!("cannot run {program}{why}"))
             }
             Err(error) => Err(error).context("the command ended before it started"),
         }
@@ -97,7 +103,7 @@ impl Waiting {
 /// Runs `ngmi __exec FD --ignored SIGNALS -- PROGRAM ARGV0 ARGS…`: returns only if it did not become the command.
 ///
 /// # Errors
-/// When the recorder is gone, or exec failed. `Ok`: the recorder wants no command.
+/// When the recorder is gone. `Ok`: the recorder wants no command, or knows why exec failed.
 pub fn become_command(socket: OwnedFd, ignored: u64, command: &[OsString]) -> Result<()> {
     let text = |word: &OsStr| CString::new(word.as_bytes());
     let [program, arguments @ ..] = command else {
@@ -127,7 +133,7 @@ pub fn become_command(socket: OwnedFd, ignored: u64, command: &[OsString]) -> Re
     dispositions::ignore_only(ignored);
     let Err(error) = execvpe(&program, &arguments, &environment);
     socket.write_all(&(error as i32).to_ne_bytes())?;
-    Err(error.into())
+    Ok(())
 }
 
 /// Our exit status for the command's: the same, or 128 + N for signal N, as in shells.

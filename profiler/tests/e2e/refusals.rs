@@ -94,6 +94,12 @@ fn an_old_event_log_survives_an_unexecutable_command() {
     std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let outcome = ngmi.program(&program, [""; 0]).run();
     refused_with_old_log(&outcome, "cannot run");
+    assert!(
+        outcome.stderr.contains("the interpreter of its `#!` line"),
+        "{}",
+        outcome.stderr
+    );
+    assert_eq!(outcome.stderr.matches("No such file").count(), 1, "{}", outcome.stderr);
 }
 
 #[test]
