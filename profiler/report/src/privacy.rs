@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::text::fit;
 use fact::owner::{Owners, labels};
 use fact::reduce::budget::Collected;
-use fact::reduce::sanitize::Person;
+use fact::reduce::sanitize::{Person, PersonalNames};
 use fact::reduce::strings::{self, Kind};
 use fact::{Mark, MarkKind, Tables};
 
@@ -24,21 +24,22 @@ pub fn disclosures(tables: &mut Tables, collected: &mut Collected, person: &Pers
         0 => "command lines: no arguments".to_owned(),
         count => format!("command lines: {count}, e.g. {}", examples(&commands)),
     });
-    let (mut paths, mut of_person) = (BTreeSet::new(), 0_usize);
+    let (mut paths, mut occurring) = (BTreeSet::new(), Occurring::default());
     strings::each(tables, collected, &mut |kind, text| {
         if kind == Kind::Path && text.starts_with('/') {
             paths.insert(text.clone());
         }
-        of_person += usize::from(names.in_text(kind, text).is_some());
+        occurring.add(&names, kind, text);
     });
-    let own = commands
-        .iter()
-        .filter(|line| names.in_text(Kind::Text, line).is_some())
-        .count();
-    lines.push(who(person, of_person + own));
+    for line in &commands {
+        occurring.add(&names, Kind::Text, line);
+    }
+    lines.push(occurring.line());
     // Paths that name the user are the most sensitive examples.
     let revealing: BTreeSet<String> = {
-        let own = paths.iter().filter(|path| names.in_text(Kind::Path, path).is_some());
+        let own = paths
+            .iter()
+            .filter(|path| names.in_text(Kind::Path, path).next().is_some());
         own.cloned().collect()
     };
     lines.push(format!(
@@ -100,13 +101,28 @@ pub fn disclosures(tables: &mut Tables, collected: &mut Collected, person: &Pers
     lines
 }
 
-fn who(person: &Person, times: usize) -> String {
-    if times == 0 {
-        return "user and machine: not named in the profile".to_owned();
+/// The names of users and machines that are in the profile: not all that this machine knows.
+#[derive(Default)]
+struct Occurring {
+    names: BTreeSet<String>,
+    /// Number of texts with a name.
+    times: usize,
+}
+
+impl Occurring {
+    fn add(&mut self, names: &PersonalNames, kind: Kind, text: &str) {
+        let mut found = names.in_text(kind, text).map(str::to_owned).peekable();
+        self.times += usize::from(found.peek().is_some());
+        self.names.extend(found);
     }
-    let names = person.homes.iter().chain(person.identifying());
-    let names: BTreeSet<String> = names.cloned().collect();
-    format!("user and machine names: {}; occurrences: {times}", examples(&names))
+
+    fn line(&self) -> String {
+        if self.times == 0 {
+            return "user and machine: not named in the profile".to_owned();
+        }
+        let (names, times) = (examples(&self.names), self.times);
+        format!("user and machine names: {names}; occurrences: {times}")
+    }
 }
 
 fn examples(all: &BTreeSet<String>) -> String {

@@ -56,6 +56,7 @@ fn sanitized((mut tables, mut collected): (Tables, Collected), mut person: Perso
 fn sanitized_profiles_reveal_no_personal_data() {
     let alice = || planted(|_| "file:///home/alice.smith/x of alice.smith@wonderland".into());
     let person = Person {
+        homes: ["/home/elsewhere".to_owned()].into(),
         hosts: ["wonderland".to_owned()].into(),
         ..Person::default()
     };
@@ -66,6 +67,7 @@ fn sanitized_profiles_reveal_no_personal_data() {
     for word in ["command lines: 1, e.g. tool: ", "/home/alice.smith", "wonderland"] {
         assert!(lines.contains(word), "{lines}");
     }
+    assert!(!lines.contains("elsewhere"), "the profile does not contain it: {lines}");
     let after = sanitized(alice(), person);
     for word in ["alice", "smith", "hunter2", "wonderland"] {
         assert!(!after.contains(word), "{word}");

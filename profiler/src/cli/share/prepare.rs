@@ -85,7 +85,7 @@ fn check_names(mut file: &File, names: &PersonalNames) -> Result<()> {
     file.rewind().context(unreadable)?;
     let checked = texts::texts(file, &mut |place, text| {
         // As for a function name: here it is not known that `~NAME` in one is not an account.
-        if let Some(name) = names.in_text(Kind::Function, text) {
+        if let Some(name) = names.in_text(Kind::Function, text).next() {
             if places.len() < PLACES {
                 places.push(format!("`{name}` in {place}: {}", fit(text, LENGTH)));
             } else {

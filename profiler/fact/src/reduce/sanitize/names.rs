@@ -98,9 +98,10 @@ impl PersonalNames {
         });
     }
 
-    /// The first name in a text.
-    pub fn in_text(&self, kind: Kind, text: &str) -> Option<&str> {
-        self.find(kind, text).first().map(|found| found.pattern.name.as_str())
+    /// The names in a text, by position.
+    pub fn in_text(&self, kind: Kind, text: &str) -> impl Iterator<Item = &str> {
+        let found = self.find(kind, text).into_iter();
+        found.map(|found| found.pattern.name.as_str())
     }
 
     /// The text without names; `None` if it contains none.
