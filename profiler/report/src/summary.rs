@@ -194,7 +194,8 @@ impl Summary {
         let mut accumulator = Accumulator::default();
         collected.replay(tables, &mut accumulator);
         let marks_left_out = collected.marks_dropped;
-        let summary = accumulator.finish(tables);
+        let mut summary = accumulator.finish(tables);
+        summary.notes.extend(faults::why_none(tables, &collected.faults));
         let main = summary.main_thread.as_ref().and_then(|main| main.id);
         let whose = main.filter(|_| summary.asleep.is_none());
         Self {

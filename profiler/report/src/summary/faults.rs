@@ -46,6 +46,26 @@ pub struct FaultSummary {
     pub problem: Option<String>,
 }
 
+/// Why faults were not traced, although they were requested.
+pub fn why_none(tables: &Tables, totals: &FaultTotals) -> Option<String> {
+    if FaultTier::of(&tables.recording).is_some() || totals.faults + totals.failed > 0 {
+        return None;
+    }
+    let hooks = tables.recording.hooks.iter().filter(|hook| hook.noun == "fault");
+    // The last tier is tried last, unless another one was requested.
+    let (hook, reason) = hooks
+        .filter_map(|hook| Some((&hook.hook, hook.refused.as_deref()?)))
+        .last()?;
+    let remedy = if hook.starts_with("perf") {
+        "`ngmi doctor` shows what this machine supports"
+    } else {
+        "record without --fault-source"
+    };
+    Some(format!(
+        "no page faults were recorded: the kernel refused {hook} ({reason}); {remedy}"
+    ))
+}
+
 impl FaultSummary {
     /// Summarizes the faults; `None` if they were not traced.
     pub fn new(tables: &Tables, totals: &FaultTotals) -> Option<Self> {

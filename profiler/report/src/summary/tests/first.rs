@@ -155,3 +155,22 @@ fn the_summary_round_trips_through_json() {
     assert_eq!(back, summary);
     assert!(!back.stacks.worst.is_empty() && back.cost.is_some());
 }
+
+#[test]
+fn a_refused_tier_explains_the_missing_faults() {
+    let mut tables = tables("demo");
+    let nothing = FaultTotals::default();
+    tables.recording.hooks.clear();
+    assert_eq!(faults::why_none(&tables, &nothing), None, "they were not requested");
+    tables.recording.hooks.push(HookStatus {
+        noun: "fault".into(),
+        hook: "fentry/fexit handle_mm_fault".into(),
+        refused: Some("EPERM".into()),
+        remedy: None,
+    });
+    let why = faults::why_none(&tables, &nothing).unwrap();
+    assert!(
+        why.contains("handle_mm_fault (EPERM); record without --fault-source"),
+        "{why}"
+    );
+}
