@@ -1,13 +1,27 @@
 //! Warnings about the reliability of the tables, each with its remedy.
 
+use profiler_common::Loss;
+
 use super::devices::DeviceRow;
 use super::report::IoReport;
 use crate::text::{count, fit};
 
+/// Losses that may be requests.
+const LOSSES: [Loss; 7] = [
+    Loss::ProgramMissed,
+    Loss::LogWriteFailed,
+    Loss::LogDamaged,
+    Loss::EventLate,
+    Loss::BlockRingFull,
+    Loss::RequestTableFull,
+    Loss::RequestEndMissed,
+];
+
 /// Warnings that apply to the report.
 pub fn warnings(report: &IoReport) -> Vec<String> {
     let mut warnings = Vec::new();
-    let lost: u64 = report.recording.losses.iter().map(|(_, lost)| lost).sum();
+    let lost = LOSSES.iter().filter_map(|loss| report.recording.lost(*loss));
+    let lost = lost.fold(0, u64::saturating_add);
     let of_all = report.is_everything && report.recording.folded_requests.is_empty();
     let wrong = report
         .by_device
