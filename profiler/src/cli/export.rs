@@ -47,7 +47,7 @@ struct SamplesOnly {
 
 /// Writing the output failed, as opposed to reading the input.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write; free disk space, or name another file")]
+#[error(transparent)]
 struct Unwritable(#[from] io::Error);
 
 pub fn run(mut args: Export) -> Result<ExitCode> {
@@ -89,7 +89,7 @@ fn export(args: &Export) -> Result<ExitCode> {
         let mut to = Output::create(output)?;
         let what = {
             let mut out = BufWriter::with_capacity(BUFFER, to.file());
-            write(&input, &mut out, format, &tables, weight)?
+            write(&input, &mut out, format, &tables, weight).map_err(|error| place(error, output))?
         };
         let bytes = to.finish()?;
         print_note(format_args!("{}: {what}, {}", output.display(), size_words(bytes)));
@@ -113,6 +113,15 @@ fn export(args: &Export) -> Result<ExitCode> {
         }
     });
     failed.map_or(written, Err)
+}
+
+/// Names the output if writing it failed.
+fn place(error: anyhow::Error, output: &Path) -> anyhow::Error {
+    if !error.is::<Unwritable>() {
+        return error;
+    }
+    let output = output.display();
+    error.context(format!("cannot write {output}; free disk space, or name another file"))
 }
 
 /// What is exported.

@@ -99,9 +99,13 @@ fn unnamed(folder: &Path) -> std::io::Result<File> {
         .custom_flags(libc::O_TMPFILE)
         .mode(NEW_MODE)
         .open(folder);
-    // Not every file system has unnamed files. Without a folder, the message would name a file of ours.
+    // Not every file system has unnamed files. Elsewhere, the message would name a file of ours.
     unnamed.or_else(|error| {
-        if error.kind() == std::io::ErrorKind::NotFound {
+        use std::io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem, StorageFull};
+        if matches!(
+            error.kind(),
+            NotFound | PermissionDenied | ReadOnlyFilesystem | StorageFull
+        ) {
             return Err(error);
         }
         let named = tempfile::Builder::new()
