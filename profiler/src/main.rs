@@ -5,5 +5,6 @@ fn main() -> std::process::ExitCode {
         profiler::terminal::fail(&error);
         return std::process::ExitCode::FAILURE;
     }
+    capture::proc::dispositions::outlive_file_limit();
     profiler::cli::main()
 }

@@ -118,6 +118,22 @@ fn a_full_disk_under_the_event_log() {
     );
 }
 
+/// A write beyond the limit ends a process by default, which would lose the recording without a word.
+#[test]
+fn a_limit_of_file_sizes() {
+    needs_capture!();
+    let outcome = Ngmi::record_under("ulimit -f 16")
+        .program("sh", ["-c", "trap '' XFSZ; head -c 100000 /dev/zero >large; exec true"])
+        .run();
+    outcome.expect_no_panic();
+    assert_eq!(outcome.code(), 125, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("File too large"), "{}", outcome.stderr);
+    let ended = Ngmi::record()
+        .program("sh", ["-c", "ulimit -f 16; exec head -c 100000 /dev/zero >large"])
+        .run();
+    ended.expect_code(128 + nix::sys::signal::Signal::SIGXFSZ as i32);
+}
+
 fn path_text(path: &Path) -> String {
     path.display().to_string()
 }

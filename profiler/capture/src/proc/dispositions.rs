@@ -40,6 +40,11 @@ pub fn ignored() -> u64 {
     IGNORED.load(Ordering::Relaxed)
 }
 
+/// Makes a write beyond the limit of `ulimit -f` fail, as on a full disk, instead of ending this process.
+pub fn outlive_file_limit() {
+    action(libc::SIGXFSZ, Some(IGNORE));
+}
+
 /// Makes this process ignore exactly these signals, and handle none.
 pub fn ignore_only(signals: u64) {
     for signal in 1..=LAST {
