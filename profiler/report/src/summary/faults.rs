@@ -55,7 +55,7 @@ pub fn why_none(tables: &Tables, totals: &FaultTotals) -> Option<String> {
     // The last tier is tried last, unless another one was requested.
     let (hook, reason) = hooks
         .filter_map(|hook| Some((&hook.hook, hook.refused.as_deref()?)))
-        .last()?;
+        .next_back()?;
     let remedy = if hook.starts_with("perf") {
         "`ngmi doctor` shows what this machine supports"
     } else {
