@@ -152,7 +152,7 @@ fn the_sandbox_precedes_reading_a_recording() {
     let answer = child.wait_with_output().unwrap().stdout;
     assert_eq!(
         String::from_utf8(answer).unwrap(),
-        "{\"Err\":\"the recorder is gone\"}\n"
+        "{\"Err\":{\"is_empty\":false,\"text\":\"the recorder is gone\"}}\n"
     );
 }
 
