@@ -29,7 +29,10 @@ fn folder(variable: impl Fn(&str) -> Option<OsString>, name: &str, in_home: &str
     let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let (place, folder) = match absolute(name) {
         Some(place) => (place.clone(), place),
-        None => absolute("HOME").map(|home| (home.clone(), home.join(in_home)))?,
+        // Accounts of services have a home that does not exist, and must stay so.
+        None => absolute("HOME")
+            .filter(|home| home.is_dir())
+            .map(|home| (home.clone(), home.join(in_home)))?,
     };
     is_own(&place).then_some(folder)
 }
@@ -58,6 +61,7 @@ mod tests {
         let home = home.path();
         assert_eq!(cache(&[("HOME", home)]), Some(home.join(".cache")));
         assert_eq!(cache(&[("HOME", Path::new("relative"))]), None);
+        assert_eq!(cache(&[("HOME", &home.join("missing"))]), None);
         if !Uid::effective().is_root() {
             eprintln!("skipped: only root can change the owner of a folder");
             return;

@@ -165,13 +165,14 @@ fn the_cache_is_in_the_users_cache_folder() {
         pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
     };
     let folder = |pairs: &[(&str, &str)]| TableCache::default_folder(&environment(pairs));
-    let home = ("HOME", "/nowhere");
-    assert_eq!(folder(&[home]), Some("/nowhere/.cache/ngmi/tables".into()));
+    let home = ("HOME", "/usr");
+    assert_eq!(folder(&[home]), Some("/usr/.cache/ngmi/tables".into()));
     assert_eq!(folder(&[home, ("XDG_CACHE_HOME", "/c")]), Some("/c/ngmi/tables".into()));
     assert_eq!(
         folder(&[home, ("XDG_CACHE_HOME", "relative")]),
-        Some("/nowhere/.cache/ngmi/tables".into())
+        Some("/usr/.cache/ngmi/tables".into())
     );
+    assert_eq!(folder(&[("HOME", "/nowhere")]), None);
     assert_eq!(folder(&[]), None);
 }
 
