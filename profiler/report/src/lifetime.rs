@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use profiler_common::Loss;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
+use crate::text::duration;
 use base::addr::{Timestamp, ns};
-use base::plural::and_more;
+use base::plural::{and_more, loss};
 use fact::{FactSink, Mark, Recording, SampleFact, Tables, Thread, ThreadId, WaitFact};
 
 /// One in this many parts of a lifetime may be missing.
@@ -168,9 +170,14 @@ impl LifetimeCheck {
         } else {
             "too much"
         };
-        let ms = worst.difference_ns.unsigned_abs() as f64 / 1e6;
+        let time = duration(worst.difference_ns.unsigned_abs());
+        // The time after a missed switch counts as on or off CPUs, whichever it was before.
+        let missed = tables.recording.lost(Loss::SwitchMissed);
+        let missed = missed.map_or_else(String::new, |times| {
+            format!("; {}", loss(Loss::SwitchMissed.name(), times))
+        });
         Some(format!(
-            "thread times do not add up: {ms:.1} ms {what} in thread {tid}{more}"
+            "thread times do not add up: {time} {what} in thread {tid}{more}{missed}"
         ))
     }
 }
@@ -287,6 +294,9 @@ mod tests {
             problem,
             "thread times do not add up: 10.0 ms too much in thread 970, and 1 more thread"
         );
+        tables.recording.losses.push((Loss::SwitchMissed.name().to_owned(), 2));
+        let problem = check.problem(&tables).unwrap();
+        assert!(problem.ends_with("more thread; 2 context switches missed"), "{problem}");
         // A thousandth is negligible.
         lives.wait(&tables, &wait(1, 10));
         assert_eq!(lives.check(&tables).open.len(), 1);
