@@ -13,7 +13,8 @@ use base::event::Event;
 /// How much later than its first event a process may seem to have started: /proc counts in ticks.
 const TICKS: Duration = Duration::from_millis(20);
 
-/// How long the report of a program is awaited: it comes within a read of the program's first page, unless it is lost.
+/// How long the report of a program is awaited, which may be lost: it follows once the kernel has read the beginnings of the program and of
+/// its loader.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Processes to describe, by number.
@@ -33,6 +34,7 @@ enum Program {
     Unreported,
     /// The one that it was about to execute.
     Awaited,
+    /// The one of its last exec event.
     Reported,
 }
 
