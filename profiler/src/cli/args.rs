@@ -245,7 +245,7 @@ pub struct Record {
     pub firefox_jit: bool,
     /// Have Firefox's own profiler collect markers: `auto` if the command is Firefox, `on` if the
     /// command starts it, or in the Firefox named with -p; `ipc` as `on`, with messages between
-    /// processes
+    /// processes; `off` for none
     #[arg(
         long,
         value_name = "WHEN",
