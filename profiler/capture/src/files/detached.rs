@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use rustc_hash::FxHashSet;
 
 use super::open::place;
-use super::same_file::fdinfo;
+use crate::proc::procfs;
 
 /// `OPEN_TREE_CLONE` of `linux/mount.h`.
 const CLONE: c_int = 1;
@@ -25,7 +25,7 @@ const CLONE: c_int = 1;
 /// The kernel's id of the mount that a file was opened through. Not of its device: the same file system may be mounted twice, and each mount is busy
 /// separately.
 pub fn mount_of(file: &File) -> Option<u64> {
-    fdinfo(file, "mnt_id:")
+    procfs::fdinfo(file, "mnt_id:")
 }
 
 /// The mounts that this process keeps busy while it runs.

@@ -4,10 +4,10 @@
 //! overlayfs (synthetic numbers). So a file that differs is mapped here, inaccessibly, and the kernel's numbers of
 //! that mapping are compared.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::ptr::NonNull;
 
@@ -16,10 +16,11 @@ use nix::sys::stat::{major, minor};
 use nix::sys::statfs::{OVERLAYFS_SUPER_MAGIC, fstatfs};
 
 use crate::hooks::perf::{self, Ring};
+use crate::proc::{mounts, procfs};
 use crate::space::mappings::{self, Record};
 use crate::space::maps::{self, BuildIds};
 use base::addr::Avma;
-use base::event::FileId;
+use base::event::{Device, FileId};
 
 /// Fails unless `file` is the one that a mapping shows as `id`; its generation is not compared.
 ///
@@ -107,32 +108,14 @@ fn as_records_show(file: &File) -> io::Result<Option<FileId>> {
 /// The file in the form that `/proc/PID/fdinfo` (Linux 5.14) and the list of mounts show. In an overlay over several file systems these are the
 /// numbers of a program's inode, which 6.1 shows nowhere else.
 fn as_mounts_show(file: &File) -> Option<FileId> {
-    let (mount, inode) = (fdinfo(file, "mnt_id:")?, fdinfo(file, "ino:")?);
-    let list = fs::read("/proc/self/mountinfo").ok()?;
-    let (major, minor) = device_of_mount(&list, mount)?;
+    let [mount, inode] = ["mnt_id:", "ino:"].map(|name| procfs::fdinfo(file, name));
+    let Device { major, minor } = mounts::device_of(mount?)?;
+    let inode = inode?;
     Some(FileId {
         major,
         minor,
         inode,
         ..FileId::default()
-    })
-}
-
-/// A number from `/proc/self/fdinfo` of an open file.
-pub(super) fn fdinfo(file: &File, name: &str) -> Option<u64> {
-    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
-    info.lines()
-        .find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
-}
-
-/// The device of a mount by `list`, the contents of `/proc/PID/mountinfo` (Documentation/filesystems/proc.rst of the kernel).
-fn device_of_mount(list: &[u8], mount: u64) -> Option<(u32, u32)> {
-    let mount = mount.to_string();
-    String::from_utf8_lossy(list).lines().find_map(|line| {
-        let mut fields = line.split(' ');
-        let device = (fields.next()? == mount).then(|| fields.nth(1))??;
-        let (major, minor) = device.split_once(':')?;
-        Some((major.parse().ok()?, minor.parse().ok()?))
     })
 }
 
@@ -170,14 +153,6 @@ impl Drop for Unreadable {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_mount_has_a_device() {
-        let list = b"22 1 0:21 / / rw shared:1 - virtiofs root rw\n122 22 259:3 / /mnt rw - ext4 /dev/vda rw\n";
-        assert_eq!(device_of_mount(list, 122), Some((259, 3)));
-        assert_eq!(device_of_mount(list, 1), None);
-        assert_eq!(device_of_mount(b"1 \n1 2 x /\n\n", 1), None);
-    }
 
     #[test]
     fn both_ways_show_the_same_file() {

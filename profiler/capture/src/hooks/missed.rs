@@ -4,13 +4,13 @@
 //! that preempts programs on tracepoints does so for any thread that runs there meanwhile (docs/waits.md).
 
 use std::fmt::Write as _;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 
 use aya::Ebpf;
 use aya::programs::Program;
 
 use super::arch::EXCEPTION_TWINS;
 use super::faults::TWINS;
+use crate::proc::procfs;
 
 /// Programs of which runs were skipped, by name, with the number of runs.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -68,27 +68,12 @@ impl Missed {
 
 /// `recursion_misses` of the program's descriptor (kernel/bpf/syscall.c, `bpf_prog_show_fdinfo`). `None`: it is not loaded, or the kernel does not show it.
 fn misses(program: &Program) -> Option<u64> {
-    misses_of(&fdinfo(program.fd().ok()?.as_fd()))
-}
-
-fn fdinfo(fd: BorrowedFd<'_>) -> String {
-    std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).unwrap_or_default()
-}
-
-fn misses_of(fdinfo: &str) -> Option<u64> {
-    let count = fdinfo.lines().find_map(|line| line.strip_prefix("recursion_misses:"))?;
-    count.trim().parse().ok()
+    procfs::fdinfo(program.fd().ok()?, "recursion_misses:")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn misses_are_read_from_fdinfo() {
-        assert_eq!(misses_of("pos:\t0\nprog_type:\t26\nrecursion_misses:\t17\n"), Some(17));
-        assert_eq!(misses_of("pos:\t0\n"), None);
-    }
 
     #[test]
     fn missed_programs_are_named_and_twins_merged() {

@@ -99,39 +99,67 @@ fn path_of(names: &[u8]) -> Vec<u8> {
     if path.is_empty() { b"/".to_vec() } else { path }
 }
 
+/// The device of one of our own mounts, by its number.
+pub fn device_of(mount: u64) -> Option<Device> {
+    device_in(&contents("/proc/self/mountinfo").ok()?, mount)
+}
+
+fn device_in(bytes: &[u8], mount: u64) -> Option<Device> {
+    let number = mount.to_string();
+    let mut found = lines(bytes).filter(|line| line.number == number.as_bytes());
+    found.next().map(|line| line.device)
+}
+
 /// Reads the mounts of a process; if it is gone, our own.
 fn read(pid: u32) -> List {
-    let list = |path: &str| {
-        let mut bytes = Vec::new();
-        File::open(path)?.take(LIST_LIMIT).read_to_end(&mut bytes)?;
-        std::io::Result::Ok(bytes)
-    };
-    let bytes = list(&format!("/proc/{pid}/mountinfo"))
+    let bytes = contents(&format!("/proc/{pid}/mountinfo"))
         .ok()
         .filter(|bytes| !bytes.is_empty())
-        .or_else(|| list("/proc/self/mountinfo").ok());
+        .or_else(|| contents("/proc/self/mountinfo").ok());
     parse(&bytes.unwrap_or_default())
+}
+
+fn contents(path: &str) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LIST_LIMIT).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn parse(bytes: &[u8]) -> List {
     let mut list = List::default();
-    for line in bytes.split(|&byte| byte == b'\n') {
-        let words: Vec<&[u8]> = line.splitn(6, |&byte| byte == b' ').collect();
-        let [_, _, device, root, point, _] = words[..] else {
-            continue;
+    for line in lines(bytes) {
+        let mount = Mount {
+            root: unescape(line.root),
+            point: unescape(line.point),
         };
-        let Some((major, minor)) = std::str::from_utf8(device).ok().and_then(|text| text.split_once(':')) else {
-            continue;
-        };
-        if let (Ok(major), Ok(minor)) = (major.parse(), minor.parse()) {
-            let mount = Mount {
-                root: unescape(root),
-                point: unescape(point),
-            };
-            list.entry(Device { major, minor }).or_default().push(mount);
-        }
+        list.entry(line.device).or_default().push(mount);
     }
     list
+}
+
+/// A line of a list, as far as it is used. Paths are escaped.
+struct Line<'l> {
+    number: &'l [u8],
+    device: Device,
+    root: &'l [u8],
+    point: &'l [u8],
+}
+
+fn lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
+    bytes.split(|&byte| byte == b'\n').filter_map(|line| {
+        let words: Vec<&[u8]> = line.splitn(6, |&byte| byte == b' ').collect();
+        let [number, _, device, root, point, _] = words[..] else {
+            return None;
+        };
+        let (major, minor) = std::str::from_utf8(device).ok()?.split_once(':')?;
+        let (major, minor) = (major.parse().ok()?, minor.parse().ok()?);
+        Some(Line {
+            number,
+            device: Device { major, minor },
+            root,
+            point,
+        })
+    })
 }
 
 /// Unescapes blanks, line ends and backslashes, which are written as three octal digits.
@@ -177,6 +205,15 @@ mod tests {
         let inside = path_of(names);
         let mount = list.get(&device).and_then(|mounts| best(mounts, &inside));
         String::from_utf8(mount.map_or(b"?".to_vec(), |mount| mount.path(&inside))).unwrap()
+    }
+
+    #[test]
+    fn a_mount_has_a_device() {
+        let list = b"22 1 0:21 / / rw shared:1 - virtiofs root rw\n122 22 259:3 / /mnt rw - ext4 /dev/vda rw\n";
+        let found = |list, mount| device_in(list, mount).map(|device| (device.major, device.minor));
+        assert_eq!(found(list, 122), Some((259, 3)));
+        assert_eq!(found(list, 1), None);
+        assert_eq!(found(b"1 \n1 2 x /\n\n", 1), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Reads /proc for processes that were running before the recording began.
 
 use std::io;
+use std::os::fd::{AsFd, AsRawFd as _};
 
 use nix::time::{ClockId, clock_gettime};
 use profiler_common::task::{COMMAND_LINE_LEN, PATH_LEN};
@@ -210,6 +211,20 @@ fn parse_stat(text: &[u8], ticks_per_second: u64, suspended: u64) -> Option<Stat
     })
 }
 
+/// A number that `/proc/self/fdinfo` shows of an open descriptor after `name`, which ends with a colon. `None`: the kernel does not show it.
+pub fn fdinfo(descriptor: impl AsFd, name: &str) -> Option<u64> {
+    let number = descriptor.as_fd().as_raw_fd();
+    number_in(
+        &std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")).ok()?,
+        name,
+    )
+}
+
+fn number_in(fdinfo: &str, name: &str) -> Option<u64> {
+    let number = fdinfo.lines().find_map(|line| line.strip_prefix(name))?;
+    number.trim().parse().ok()
+}
+
 /// The program's path (cut to the length that an exec record has) and its command line.
 pub fn program(pid: u32) -> (Vec<u8>, Vec<u8>) {
     use std::os::unix::ffi::OsStringExt as _;
@@ -243,6 +258,13 @@ mod tests {
         for len in 0..60 {
             assert_eq!(parse_stat(&text[..len], 100, 0), None);
         }
+    }
+
+    #[test]
+    fn numbers_are_read_from_fdinfo() {
+        let misses = |text| number_in(text, "recursion_misses:");
+        assert_eq!(misses("pos:\t0\nprog_type:\t26\nrecursion_misses:\t17\n"), Some(17));
+        assert_eq!(misses("pos:\t0\n"), None);
     }
 
     #[test]
