@@ -2,7 +2,6 @@
 //! a browser's own markers into a copy.
 
 use std::fs::File;
-use std::io::{Cursor, Read as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -10,10 +9,11 @@ use anyhow::{Context, Result};
 use symbols::Config;
 
 use super::args::Load;
-use super::{serve, source, trim};
+use super::serve::{self, Served};
+use super::trim;
 use crate::fact::FactSource as _;
 use crate::fact::reduce::budget::{Budget, Collector};
-use crate::profile::{self, merge_gecko};
+use crate::profile::merge_gecko;
 use crate::record::finish::write_profile;
 use crate::record::spool::Output;
 use crate::terminal::print_note;
@@ -21,8 +21,7 @@ use crate::terminal::print_note;
 pub fn run(args: &Load) -> Result<ExitCode> {
     let environment = std::env::vars_os().collect();
     let servers = args.servers.clone().into();
-    let open = |profile: &Path| {
-        expect_whole(profile)?;
+    let open = |profile: Served| {
         serve::run(
             profile,
             &args.serve,
@@ -31,7 +30,11 @@ pub fn run(args: &Load) -> Result<ExitCode> {
         )
     };
     match (&args.merge, &args.output) {
-        (None, _) => open(&args.profile)?,
+        (None, _) => {
+            let profile = Served::open(&args.profile)?;
+            profile.expect_whole()?;
+            open(profile)?;
+        }
         (Some(theirs), Some(output)) => merge(&args.profile, theirs, output)?,
         (Some(theirs), None) => {
             // Removed at the end, like its folder.
@@ -40,23 +43,10 @@ pub fn run(args: &Load) -> Result<ExitCode> {
                 .tempdir_in(Config::scratch_folder())?;
             let merged = folder.path().join("merged.json.gz");
             merge(&args.profile, theirs, &merged)?;
-            open(&merged)?;
+            open(Served::open(&merged)?)?;
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Refuses a cut profile before a browser is started, which would only say that it can't open it. The server says what else is wrong.
-fn expect_whole(profile: &Path) -> Result<()> {
-    let Ok(file) = File::open(profile) else {
-        return Ok(());
-    };
-    let start = source::start_of(&file).unwrap_or_default();
-    if !source::may_be_profile(&start) {
-        return Ok(());
-    }
-    profile::expect_whole(Cursor::new(start).chain(file))
-        .with_context(|| format!("cannot read {}: it is damaged or incomplete", profile.display()))
 }
 
 /// Writes a profile with a browser's own markers.

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 
 use super::args::{Record, Serve};
 use super::repeat::{self, RunReporter, numbered};
+use super::serve::{self, Served};
 use crate::record::options::RecordOptions;
 use crate::record::{Outcome, command::exit_code};
 use crate::terminal::print_note;
@@ -55,8 +56,8 @@ fn one_of_many(mut args: Record, number: u32, reporter: RunReporter) -> Result<E
 /// Serves the profile until Ctrl-C. The profile exists even if that fails.
 fn open(options: &RecordOptions, serve: &Serve, outcome: &Outcome) -> Result<()> {
     let run = || {
-        super::serve::run(
-            &options.output,
+        serve::run(
+            Served::open(&options.output)?,
             serve,
             (&options.source_roots, &options.servers),
             &outcome.environment,

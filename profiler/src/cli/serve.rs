@@ -20,20 +20,20 @@ use crate::record::servers::NameServers;
 use crate::record::sources::SourcePlaces;
 use crate::terminal::{print_note, say};
 
-/// Serves `profile`; returns on Ctrl-C, SIGTERM or SIGHUP.
+/// Serves `opened`; returns on Ctrl-C, SIGTERM or SIGHUP.
 ///
 /// # Errors
-/// The profile can't be read, or the address is in use.
+/// The address is in use.
 pub fn run(
-    profile: &Path,
+    opened: Served,
     options: &Serve,
     (roots, servers): (&[PathBuf], &NameServers),
     environment: &Environment,
 ) -> Result<()> {
     let address = options.host.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let opened = Served::open(profile)?;
+    let profile = opened.name.clone();
     let site = Site {
-        profile: profile.to_owned(),
+        profile: profile.clone(),
         address,
         port: options.port,
         profiler: options.profiler_url.clone(),
@@ -50,7 +50,7 @@ pub fn run(
         .context("starting the server")?;
     runtime.block_on(async {
         let server = Server::bind(site).await?;
-        introduce(profile, address, &server);
+        introduce(&profile, address, &server);
         if !options.no_open {
             match server.entrance_url() {
                 Some(entrance) => open(&entrance, environment),
@@ -149,14 +149,18 @@ async fn asked_to_end() {
 
 /// The profile that the server opened at its start, even if another file replaces it.
 #[derive(Clone)]
-struct Served {
+pub struct Served {
     file: Arc<File>,
     /// The path as the user gave it.
     name: PathBuf,
 }
 
 impl Served {
-    fn open(profile: &Path) -> Result<Self> {
+    /// Opens a profile.
+    ///
+    /// # Errors
+    /// It can't be read, or is no profile.
+    pub fn open(profile: &Path) -> Result<Self> {
         let file = File::open(profile).with_context(|| {
             format!(
                 "cannot read {}; name the profile that `ngmi record` wrote",
@@ -170,6 +174,15 @@ impl Served {
         let start = source::start_of(served.reader()).with_context(|| format!("cannot read {}", profile.display()))?;
         source::expect_profile(profile, &start)?;
         Ok(served)
+    }
+
+    /// Refuses a profile that is cut: the browser would only say that it can't open it.
+    ///
+    /// # Errors
+    /// It is cut, damaged, or can't be read.
+    pub fn expect_whole(&self) -> Result<()> {
+        profile::expect_whole(self.reader())
+            .with_context(|| format!("cannot read {}: it is damaged or incomplete", self.name.display()))
     }
 
     /// A reader from the start of the file, independent of other readers.

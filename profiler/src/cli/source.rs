@@ -97,7 +97,7 @@ pub fn expect_profile(path: &Path, start: &[u8]) -> Result<()> {
 }
 
 /// Whether a file with this start may be a profile: compressed, or JSON.
-pub fn may_be_profile(start: &[u8]) -> bool {
+fn may_be_profile(start: &[u8]) -> bool {
     start.starts_with(&gzip::MAGIC) || start.trim_ascii_start().starts_with(b"{")
 }
 
