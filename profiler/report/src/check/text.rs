@@ -80,12 +80,9 @@ fn excess(row: &Row) -> f64 {
 fn write_row(out: &mut dyn Write, row: &Row) -> io::Result<()> {
     writeln!(out, "{}", OVER.row(&row.what(), row, row))?;
     if let Limit::Baseline { had, .. } = row.from {
-        let share = percent(row.measured.saturating_sub(had), had);
-        // Nothing is a percentage of 0.
-        let more = if had > 0 {
-            format!(": {share} more")
-        } else {
-            String::new()
+        let more = match had {
+            0 => String::new(), // nothing is a percentage of it
+            _ => format!(": {} more", percent(row.measured.saturating_sub(had), had)),
         };
         writeln!(out, "  the baseline had {}{more}", row.metric.show(had))?;
     }

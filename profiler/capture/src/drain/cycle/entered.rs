@@ -21,6 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) type Entered = BTreeMap<u32, Entry>;
 
 /// How a process began to be recorded.
+#[derive(Clone, Copy)]
 pub(super) struct Entry {
     /// When it entered, or executed its program.
     time: Timestamp,
@@ -28,7 +29,7 @@ pub(super) struct Entry {
 }
 
 /// Which program such a process runs.
-#[derive(PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 enum Program {
     /// What /proc says.
     Unreported,
@@ -77,15 +78,15 @@ impl Drain {
         let now = procfs::now();
         let goes_on = now < self.end;
         for (pid, entry) in std::mem::take(&mut self.entered) {
-            let Entry { time, program } = &entry;
-            if goes_on && *program == Program::Awaited && now.0 < time.0.saturating_add(ns(PATIENCE)) {
+            let Entry { time, program } = entry;
+            if goes_on && program == Program::Awaited && now.0 < time.0.saturating_add(ns(PATIENCE)) {
                 self.entered.insert(pid, entry);
                 continue;
             }
             // Another process may have its number by now.
             let is_it = |stat: procfs::Stat| stat.started <= Timestamp(time.0.saturating_add(ns(TICKS)));
             if procfs::stat(pid, pid).is_ok_and(is_it) {
-                snapshot::describe(self, pid, *time, *program != Program::Reported);
+                snapshot::describe(self, pid, time, program != Program::Reported);
             }
         }
     }
