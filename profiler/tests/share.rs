@@ -358,6 +358,12 @@ fn invalid_profiles_are_rejected() {
             "is an event log; convert it first",
         );
     }
+    let whole = fs::read(&place.profile).unwrap();
+    fs::write(&no_profile, &whole[..whole.len() - 1]).unwrap();
+    failed_with(
+        &place.ngmi("http://127.0.0.1:1", &["--yes", no_profile.to_str().unwrap()]),
+        "it is damaged or incomplete",
+    );
     let absent: &Path = &place.folder.path().join("absent\u{1b}[2J");
     // Escaped, not interpreted.
     failed_with(

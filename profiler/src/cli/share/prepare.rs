@@ -42,10 +42,8 @@ pub struct Prepared {
 /// that should be removed.
 pub fn prepare(args: &Share) -> Result<Prepared> {
     let profile = &args.profile;
-    if !args.sanitize {
-        // Check before a large file is read, which takes time.
-        check_size(&as_it_is(profile)?)?;
-    }
+    // Check before a large file is read, which takes time.
+    let unchanged = (!args.sanitize).then(|| as_it_is(profile)).transpose()?;
     let mut source = read(profile)?;
     let everything = Budget {
         samples: usize::MAX,
@@ -59,16 +57,16 @@ pub fn prepare(args: &Share) -> Result<Prepared> {
     person.add_seen(&mut tables, &mut collected);
     args.remove_names.iter().for_each(|name| person.add_account(name));
     args.keep_names.iter().for_each(|name| person.keep(name));
-    let file = if args.sanitize {
+    let file = if let Some(file) = unchanged {
+        file
+    } else {
         sanitize(&mut tables, &mut collected, &person);
         let path = path_track(&tables, &collected);
         let file = packed(|gzip| Ok(profile::write_with_path(&tables, &collected, path.as_ref(), gzip).map(drop)?))?;
         check_names(&file, &person.names())?;
+        check_size(&file)?;
         file
-    } else {
-        as_it_is(profile)?
     };
-    check_size(&file)?;
     let disclosures = disclosures(&mut tables, &mut collected, &person);
     let common_words = person.common_words().filter(|_| args.sanitize).cloned().collect();
     Ok(Prepared {
@@ -115,16 +113,21 @@ fn check_size(file: &File) -> Result<()> {
     Ok(())
 }
 
+/// The compressed profile itself, which is not too large, and has an end: a cut one would be uploaded, and would not open.
 fn as_it_is(profile: &Path) -> Result<File> {
     let unreadable = || format!("cannot read {}", profile.display());
     let mut file = File::open(profile).with_context(unreadable)?;
     let start = source::start_of(&mut file).with_context(unreadable)?;
     file.rewind().with_context(unreadable)?;
-    if start.starts_with(&gzip::MAGIC) {
-        return Ok(file);
+    if !start.starts_with(&gzip::MAGIC) {
+        source::expect_profile(profile, &start)?;
+        file = packed(|gzip| Ok(io::copy(&mut file, gzip).map(drop)?))?;
     }
-    source::expect_profile(profile, &start)?;
-    packed(|gzip| Ok(io::copy(&mut file, gzip).map(drop)?))
+    check_size(&file)?;
+    file.rewind().with_context(unreadable)?;
+    profile::expect_whole(&file).with_context(|| format!("{}: it is damaged or incomplete", unreadable()))?;
+    file.rewind().with_context(unreadable)?;
+    Ok(file)
 }
 
 /// An unnamed compressed file.
