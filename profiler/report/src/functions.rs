@@ -1,5 +1,7 @@
 //! The functions on the stacks of faults: the program's innermost one, and all of its callers.
 
+use rustc_hash::{FxHashMap, FxHashSet};
+
 use super::grid::GroupName;
 use base::intern::Interner;
 use fact::{FrameId, Location, ModuleId, StackId, Tables, place_of_nameless, upwards};
@@ -34,6 +36,8 @@ pub struct Functions {
     chain: Vec<FunctionId>,
     /// For each stack, the function that a fault there is attributed to.
     innermost: Vec<u32>,
+    /// Names that functions of several modules have.
+    ambiguous: FxHashSet<String>,
 }
 
 impl Functions {
@@ -46,6 +50,7 @@ impl Functions {
             functions.frames.push(range);
         }
         functions.all = all.into_values();
+        functions.ambiguous = ambiguous(&functions.all);
         for (index, node) in tables.stacks.iter().enumerate() {
             // Parents precede their children: ignore any other parent.
             let parent = node.parent.map(StackId::index).filter(|&parent| parent < index);
@@ -111,9 +116,12 @@ impl Functions {
         let function = id.and_then(|id| self.get(id));
         let module = function.and_then(|function| Some(tables.module_name(function.module?).to_owned()));
         let name = function.map(|function| function.name.clone());
-        GroupName::new(name.as_deref().unwrap_or("(no function of the program)"))
-            .field("function", name)
-            .field("module", module)
+        let label = match (&name, &module) {
+            (Some(name), Some(module)) if self.ambiguous.contains(name) => format!("{name} in {module}"),
+            (Some(name), _) => name.clone(),
+            (None, _) => "(no function of the program)".to_owned(),
+        };
+        GroupName::new(label).field("function", name).field("module", module)
     }
 
     /// Looks up a function by its id.
@@ -122,10 +130,44 @@ impl Functions {
     }
 }
 
+fn ambiguous(all: &[Function]) -> FxHashSet<String> {
+    let mut modules = FxHashMap::default();
+    let of_several = all.iter().filter(|function| {
+        let first = *modules.entry(&function.name).or_insert(function.module);
+        first != function.module
+    });
+    of_several.map(|function| function.name.clone()).collect()
+}
+
 /// The names of a stack's frames, outermost first and joined by `;` as flame graph tools expect; a `;` in a name becomes `,`.
 pub fn outermost_first(tables: &Tables, stack: StackId) -> String {
     let names = upwards(tables, stack).map(|frame| tables.function_name(frame).replace(';', ","));
     let mut names: Vec<String> = names.collect();
     names.reverse();
     names.join(";")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_several_modules_are_ambiguous() {
+        let function = |module: Option<u32>, name: &str| Function {
+            module: module.map(ModuleId),
+            name: name.to_owned(),
+            is_named: true,
+            is_known: true,
+        };
+        let all = [
+            function(Some(1), "main"),
+            function(Some(1), "malloc"),
+            function(Some(2), "malloc"),
+            function(None, "main"),
+            function(Some(3), "free"),
+        ];
+        let mut found: Vec<String> = ambiguous(&all).into_iter().collect();
+        found.sort();
+        assert_eq!(found, ["main", "malloc"]);
+    }
 }
