@@ -112,3 +112,21 @@ pub const fn mix(hash: u64, word: u64) -> u64 {
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ (mixed >> 31)
 }
+
+/// Adds a frame to the key of a stack: one multiplication, and a shift so that upper bits count too.
+#[inline(always)]
+#[allow(clippy::inline_always)] // as `mix`
+pub const fn absorb(key: u64, frame: u64) -> u64 {
+    let key = (key ^ frame).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    key ^ (key >> 32)
+}
+
+/// The key of a kernel stack before [`absorb`] has added its frames, from the innermost on.
+pub const KERNEL_KEY: u64 = 1;
+
+/// The key of a kernel stack of `count` frames, all of which were added. Never 0.
+#[inline(always)]
+#[allow(clippy::inline_always)] // as `mix`
+pub const fn kernel_key(key: u64, count: u32) -> u64 {
+    mix(key, count as u64) | 1
+}

@@ -8,12 +8,12 @@ use core::ffi::{c_long, c_void};
 use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::generated::{bpf_get_stack, bpf_loop};
 use profiler_common::sent::{first_place, pair};
-use profiler_common::stack::{MAX_KERNEL_FRAMES, MAX_USER_FRAMES, StackHead, mix};
+use profiler_common::stack::{KERNEL_KEY, MAX_KERNEL_FRAMES, MAX_USER_FRAMES, StackHead, absorb, kernel_key, mix};
 use profiler_common::{Loss, RecordKind};
 
 use crate::emit::{At, lose, output};
 use crate::maps::{SENT, config};
-use crate::walk::{self, WALKS, Walk, absorb};
+use crate::walk::{self, WALKS, Walk};
 
 /// The key of the user stack that `walk` holds, sent if it was not before. 0: the ring has no space for it, or it
 /// has no frame.
@@ -74,19 +74,19 @@ struct Key {
 pub extern "C" fn key_of_kernel_frames(level: u32) -> u64 {
     let Some(walk) = WALKS.get_ptr(level) else { return 0 };
     let mut key = Key {
-        hash: 1,
+        hash: KERNEL_KEY,
         level,
         index: 0,
     };
     // SAFETY: this CPU's walk, of the program that called; the loop gets its own variable.
     unsafe {
         bpf_loop(
-            MAX_KERNEL_FRAMES as u32 / AT_ONCE,
+            (MAX_KERNEL_FRAMES as u32).div_ceil(AT_ONCE),
             absorb_some as *mut c_void,
             (&raw mut key).cast(),
             0,
         );
-        mix(key.hash, u64::from((*walk).head.count)) | 1
+        kernel_key(key.hash, (*walk).head.count)
     }
 }
 
@@ -104,7 +104,7 @@ unsafe extern "C" fn absorb_some(_: u32, key: *mut c_void) -> c_long {
                 return 1;
             }
             let frames = (&raw const (*walk).frames).cast::<u64>();
-            let frame = frames.add(index as usize & (MAX_KERNEL_FRAMES - 1)).read();
+            let frame = frames.add(index as usize & (MAX_USER_FRAMES - 1)).read();
             (*key).hash = absorb((*key).hash, frame);
             (*key).index = index + 1;
         }

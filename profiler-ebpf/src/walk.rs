@@ -350,10 +350,3 @@ unsafe fn keep(walk: *mut Walk, frame: u64) {
         }
     }
 }
-
-/// Adds a frame to the hash of the frames outward of it, which [`crate::intern`] finishes: one multiplication, and a shift so that upper bits count too.
-#[inline(always)]
-pub fn absorb(hash: u64, frame: u64) -> u64 {
-    let hash = (hash ^ frame).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    hash ^ (hash >> 32)
-}

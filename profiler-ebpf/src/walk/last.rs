@@ -8,11 +8,11 @@ use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::helpers::generated::{bpf_loop, bpf_probe_read_kernel, bpf_probe_read_user};
 use profiler_common::last_walk::{LAST_FRAMES, LAST_WALKS, LastFrame, LastWalk, OPAQUE, within};
 use profiler_common::piece::WORDS;
-use profiler_common::stack::MAX_USER_FRAMES;
+use profiler_common::stack::{MAX_USER_FRAMES, absorb};
 use profiler_common::unwind::WalkEnd;
 
 use super::caller::word;
-use super::{WALKS, Walk, absorb};
+use super::{WALKS, Walk};
 use crate::arch::{ARCH, machine};
 use crate::maps::{LAST_WALKS as LAST, PIECES, volatile};
 

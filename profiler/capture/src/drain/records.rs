@@ -12,7 +12,7 @@ use profiler_common::fault::{
 };
 use profiler_common::sample::SampleHead;
 use profiler_common::selection::{ENTERED, EXECUTING};
-use profiler_common::stack::StackHead;
+use profiler_common::stack::{KERNEL_KEY, StackHead, absorb, kernel_key};
 use profiler_common::switch::{StackAheadHead, Wait};
 use profiler_common::{RecordHeader, fault, task};
 
@@ -148,6 +148,11 @@ fn stack<'a>(record: &[u8], kernel: Option<&mut KernelAddresses>, frames: &'a mu
         }))
     } else if head.header.kind == Kind::KernelStack as u16 {
         let kernel = kernel?;
+        debug_assert_eq!(
+            kernel_key(words.clone().fold(KERNEL_KEY, absorb), head.count),
+            head.key,
+            "a stack that has a frame of its own has a key of its own"
+        );
         frames.kernel.clear();
         let offsets = words.enumerate();
         frames
