@@ -142,6 +142,10 @@ config! {
         vma_refcnt: u32 = MISSING, optionally at "vm_area_struct.vm_refcnt";
         /// Before 6.15.
         vma_detached: u32 = MISSING, optionally at "vm_area_struct.detached";
+        /// 6.1 and later, where its nodes are as expected: the tree of an address space's mappings.
+        mm_tree: u32 = MISSING, optionally at "mm_struct.mm_mt.ma_root";
+        /// Explicit padding.
+        pad: u32 = 0;
         task_group_leader: u32 = MISSING, at "task_struct.group_leader";
         task_fs: u32 = MISSING, optionally at "task_struct.fs";
         fs_in_exec: u32 = MISSING, optionally at "fs_struct.in_exec";
@@ -293,4 +297,4 @@ impl CallSet {
 /// The value of an offset that the running kernel does not have.
 pub const MISSING: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Config>() == 1024);
+const _: () = assert!(size_of::<Config>() == 1032);

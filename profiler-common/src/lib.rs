@@ -50,12 +50,12 @@ pub use header::{RecordHeader, RecordKind};
 pub use loss::Loss;
 
 /// Incremented with every change of a record's layout or of the configuration.
-pub const ABI_VERSION: u32 = 23;
+pub const ABI_VERSION: u32 = 24;
 
 /// The symbol of an object with this [`ABI_VERSION`]: an object from another build is rejected.
-pub const ABI_SYMBOL: &str = "NGMI_ABI_23";
+pub const ABI_SYMBOL: &str = "NGMI_ABI_24";
 
 const _: () = assert!(
-    ABI_VERSION == 23,
+    ABI_VERSION == 24,
     "the number in ABI_SYMBOL and in profiler-ebpf/src/maps.rs"
 );

@@ -5,7 +5,7 @@
 //! | exception | the processor's exception: when a fault begins (tiers 1 and 2) |
 //! | handled | `handle_mm_fault`: the attempts, with the mapping at hand (tier 1) |
 //! | completed | the kernel's own count of faults: when one is complete (tiers 2 and 3) |
-//! | known | mappings in which faults occurred recently |
+//! | known, tree | mappings in which faults occurred recently, and others in the kernel's own tree |
 //! | mapped | what is mapped around a fault at its end |
 //! | sampled | faults that are counted, and represented by one that is sent |
 //! | pages | what was read meanwhile, and waits for memory |
@@ -23,6 +23,7 @@ mod pages;
 mod populated;
 mod sampled;
 mod signal;
+mod tree;
 
 use aya_ebpf::EbpfContext;
 use profiler_common::fault::{

@@ -22,7 +22,7 @@ use profiler_common::task::COMM_LEN;
 pub use belonging::Cgroup;
 pub use disk::{Bio, Pages, Request};
 pub use locks::{Owner, owner};
-pub use memory::{Folio, Mm, RememberedVma, VmaBytes, VmaStruct, locks_new_mappings, top_table};
+pub use memory::{Folio, Mm, RememberedVma, Seen, VmaBytes, VmaStruct, locks_new_mappings, mappings, top_table};
 pub use number::current_ids;
 pub use open::{DEPTH, Dentry, Inode, has_name, is_block_device};
 

@@ -104,7 +104,7 @@ pub static LEVELS: Array<Levels> = Array::with_max_entries(1, 0);
 pub static SPENT: PerCpuArray<Spent> = PerCpuArray::with_max_entries(1, 0);
 
 /// Its name carries [`profiler_common::ABI_VERSION`].
-#[unsafe(export_name = "NGMI_ABI_23")]
+#[unsafe(export_name = "NGMI_ABI_24")]
 static ABI: u32 = profiler_common::ABI_VERSION;
 
 #[unsafe(no_mangle)]

@@ -72,7 +72,12 @@ fn completed(ctx: &PerfEventContext, major: u32) -> u32 {
         (*fault).body.flags |= major;
         let is_left_out = config!(faults) == FAULTS_MAJOR && waited_for_no_disk(fault);
         let is_described = (*fault).body.flags & FAULT_HAS_VMA != 0; // by tier 1
-        if !is_left_out && !is_described && config!(find_vma) != 0 && known::recall(state) == 0 {
+        if !is_left_out
+            && !is_described
+            && config!(find_vma) != 0
+            && known::recall(state) == 0
+            && known::find(state) == 0
+        {
             let mut nothing = 0_u64;
             let found = bpf_find_vma(
                 task.as_ptr(),
@@ -154,7 +159,12 @@ unsafe extern "C" fn describe(_: *mut c_void, vma: *const c_void, _: *mut c_void
         let vma = VmaStruct::new(vma);
         (*fault).body.flags |= vma.describe((*fault).body.address, &raw mut (*fault).body.vma);
         (*fault).range = vma.range().into();
-        known::learn(task, (*state).pid, vma, &raw const (*fault).body);
+        known::learn(
+            known::Space::of(task),
+            (*state).pid,
+            &vma.seen(),
+            &raw const (*fault).body,
+        );
     }
     0
 }

@@ -1,5 +1,4 @@
-//! Mappings in which each CPU had faults recently: `bpf_find_vma` takes 3 µs or more. Interrupts are off where the kernel counts
-//! faults, so that helper releases its lock through a separate interrupt.
+//! Mappings in which each CPU had faults recently: the others are found in the kernel's tree, which takes several times as long.
 //!
 //! The kernel counts changes of an address space (`mm->mm_lock_seq`, kernel 6.4 and later): an entry is valid while that count stays the
 //! same. Once it has changed, the mapping itself is read: it has the count of its own last change (`vma->vm_lock_seq`), and shows whether it
@@ -13,7 +12,8 @@ use profiler_common::config::MISSING;
 use profiler_common::fault::{FAULT_HAS_FILE, FAULT_HAS_VMA, FaultBody, Pending};
 use profiler_common::scope::ThreadState;
 
-use crate::kernel::{RememberedVma, Task, VmaBytes, VmaStruct};
+use super::tree;
+use crate::kernel::{RememberedVma, Seen, Task, VmaBytes};
 use crate::maps::config;
 
 /// Mappings in one set.
@@ -162,15 +162,56 @@ unsafe fn is_unchanged(one: *const KnownVma, space: Space, copy: *mut VmaBytes) 
     }
 }
 
+/// Fills in the mapping of the innermost fault of the current thread, whose entry is `state`, from the kernel's tree. 0: it was not found.
+///
+/// Exported, as [`recall`].
+///
+/// # Safety
+/// As [`recall`].
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C" fn find(state: *mut ThreadState) -> u32 {
+    if state.is_null() || config!(mm_tree) == MISSING {
+        return 0;
+    }
+    let task = Task::current();
+    // First: what changes later makes the entry be checked.
+    let space = Space::of(task);
+    let (Some(mm), Some(known)) = (task.mm_address().filter(|&mm| mm != 0), of_this_cpu()) else {
+        return 0;
+    };
+    // SAFETY: as in `recall`.
+    unsafe {
+        let pending = &raw mut (*state).faults.inner;
+        let address = (*pending).body.address;
+        let vma = tree::mapping_at(mm, address);
+        if vma == 0 {
+            return 0;
+        }
+        let Some(copy) = RememberedVma(vma).read(&raw mut (*known).copy) else {
+            return 0;
+        };
+        let seen = copy.seen(vma);
+        if !copy.is_attached(mm) || address < seen.start || address >= seen.end {
+            return 0;
+        }
+        (*pending).body.flags |= copy.describe(address, &raw mut (*pending).body.vma);
+        (*pending).range = [seen.start, seen.end];
+        learn(space, (*state).pid, &seen, &raw const (*pending).body);
+    }
+    1
+}
+
 /// Remembers the mapping that was just found for a fault.
 ///
 /// # Safety
 /// As [`recall`].
 #[inline(always)]
-pub unsafe fn learn(task: Task, pid: u32, vma: VmaStruct, fault: *const FaultBody) {
-    let Some(space) = Space::of(task) else { return };
-    let Some(known) = of_this_cpu() else { return };
-    let (start, end) = vma.range();
+pub unsafe fn learn(space: Option<Space>, pid: u32, seen: &Seen, fault: *const FaultBody) {
+    let (Some(space), Some(known)) = (space, of_this_cpu()) else {
+        return;
+    };
+    let Seen { start, end, .. } = *seen;
     // SAFETY: as above.
     unsafe {
         let bits = if end.wrapping_sub(start) > 1 << LARGE {
@@ -189,16 +230,16 @@ pub unsafe fn learn(task: Task, pid: u32, vma: VmaStruct, fault: *const FaultBod
         }
         let told = &raw const (*fault).vma;
         *one = KnownVma {
-            // Nothing changes while the helper holds its lock: an odd count would stay odd.
+            // The count that it will have is not known during a change.
             mm: if space.changes_now { 0 } else { space.mm },
-            vma: vma.address(),
+            vma: seen.vma,
             changes: space.changes,
             // Without its own count, the mapping is treated as changing.
-            last_change: vma.last_change().unwrap_or(space.changes),
+            last_change: seen.last_change.unwrap_or(space.changes),
             start,
             end,
-            first: vma.first_byte(),
-            miss: vma.miss_counter(),
+            first: seen.first,
+            miss: seen.miss,
             flags: (*fault).flags & (FAULT_HAS_VMA | FAULT_HAS_FILE),
             device: (*told).device,
             magic: (*told).magic,
@@ -213,7 +254,7 @@ pub unsafe fn learn(task: Task, pid: u32, vma: VmaStruct, fault: *const FaultBod
 
 /// A task's address space, and how often it has changed.
 #[derive(Clone, Copy)]
-struct Space {
+pub struct Space {
     mm: u64,
     changes: u32,
     /// A change is under way.
@@ -223,7 +264,7 @@ struct Space {
 impl Space {
     /// `None`: the task has no address space, or the kernel does not count changes.
     #[inline(always)]
-    fn of(task: Task) -> Option<Self> {
+    pub fn of(task: Task) -> Option<Self> {
         if config!(mm_lock_seq) == MISSING {
             return None;
         }

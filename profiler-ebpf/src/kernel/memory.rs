@@ -36,6 +36,24 @@ pub type VmaBytes = [u64; 32];
 #[derive(Clone, Copy)]
 pub struct VmaCopy(*const VmaBytes);
 
+/// What is remembered of a mapping.
+#[derive(Clone, Copy)]
+pub struct Seen {
+    /// Address of its `vm_area_struct`.
+    pub vma: u64,
+    /// First address.
+    pub start: u64,
+    /// The address after the last.
+    pub end: u64,
+    /// Offset of its first byte in its file.
+    pub first: u64,
+    /// Address of `mmap_miss` of its file, of 16 bits.
+    pub miss: u64,
+    /// The count of changes of its address space ([`Mm::changes`]) at its own last change: while both are equal it may be changing. `None`: the
+    /// kernel does not keep it.
+    pub last_change: Option<u32>,
+}
+
 /// `struct folio *`
 #[derive(Clone, Copy)]
 pub struct Folio(*const c_void);
@@ -70,6 +88,12 @@ impl Mm {
 #[inline(always)]
 pub fn locks_new_mappings(mm: u64) -> bool {
     probe::<u64>(mm, config!(mm_def_flags)).is_some_and(|flags| flags & VM_LOCKED != 0)
+}
+
+/// The tree of mappings of the address space whose `mm_struct` is at `mm`: its first entry.
+#[inline(always)]
+pub fn mappings(mm: u64) -> Option<u64> {
+    probe(mm, config!(mm_tree))
 }
 
 /// The top page table of the address space whose `mm_struct` is at `mm`.
@@ -124,30 +148,19 @@ impl VmaStruct {
         )
     }
 
-    /// Offset of its first byte in its file.
+    /// What is to be remembered of it.
     #[inline(always)]
-    pub fn first_byte(self) -> u64 {
-        load::<u64>(self.0, config!(vma_pgoff)).unwrap_or(0) << arch::page_shift()
-    }
-
-    /// Address of `mmap_miss` of its file, of 16 bits.
-    #[inline(always)]
-    pub fn miss_counter(self) -> u64 {
+    pub fn seen(self) -> Seen {
+        let (start, end) = self.range();
         let file: *const c_void = load(self.0, config!(vma_file)).unwrap_or(core::ptr::null());
-        (file as u64).wrapping_add(u64::from(config!(file_mmap_miss)))
-    }
-
-    /// Its address as a number, to be remembered.
-    #[inline(always)]
-    pub fn address(self) -> u64 {
-        self.0 as u64
-    }
-
-    /// The count of changes of its address space ([`Mm::changes`]) at its own last change: while both are equal it may be changing. `None`: the
-    /// kernel does not keep it.
-    #[inline(always)]
-    pub fn last_change(self) -> Option<u32> {
-        load(self.0, config!(vma_lock_seq))
+        Seen {
+            vma: self.0 as u64,
+            start,
+            end,
+            first: load::<u64>(self.0, config!(vma_pgoff)).unwrap_or(0) << arch::page_shift(),
+            miss: (file as u64).wrapping_add(u64::from(config!(file_mmap_miss))),
+            last_change: load(self.0, config!(vma_lock_seq)),
+        }
     }
 
     /// Address of its `mm_struct`.
@@ -176,7 +189,7 @@ impl RememberedVma {
         (failed == 0).then_some(VmaCopy(to))
     }
 
-    /// [`VmaStruct::last_change`]
+    /// [`Seen::last_change`]
     #[inline(always)]
     pub fn last_change(self) -> Option<u32> {
         probe(self.0, config!(vma_lock_seq))
@@ -189,23 +202,69 @@ impl VmaCopy {
     pub fn is_attached(self, mm: u64) -> bool {
         let attached = match self.field::<u32>(config!(vma_refcnt)) {
             Some(count) => count & !REFCNT_WRITER != 0,
-            None => self.field::<u8>(config!(vma_detached)) == Some(0),
+            // Before 6.4 nothing says so.
+            None => self.field::<u8>(config!(vma_detached)).unwrap_or(0) == 0,
         };
         attached && self.field(config!(vma_mm)) == Some(mm)
     }
 
-    /// Whether its addresses, first byte in the file, flags and [`VmaStruct::miss_counter`] are these.
+    /// As [`VmaStruct::describe`].
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub unsafe fn describe(self, address: u64, to: *mut Vma) -> u32 {
+        let file = self.file();
+        // SAFETY: by this function's own condition.
+        unsafe {
+            (*to).flags = self.flags();
+            if file == 0 {
+                return FAULT_HAS_VMA;
+            }
+            let seen = self.seen(0);
+            (*to).offset = (address.wrapping_sub(seen.start) & !4095).wrapping_add(seen.first);
+            (*to).mmap_miss = u32::from(probe::<u16>(file, config!(file_mmap_miss)).unwrap_or(0));
+            let Some(inode) = probe(file, config!(file_inode)) else {
+                return FAULT_HAS_VMA;
+            };
+            (*to).inode = probe(inode, config!(inode_ino)).unwrap_or(0);
+            (*to).generation = probe(inode, config!(inode_generation)).unwrap_or(0);
+            if let Some(superblock) = probe(inode, config!(inode_sb)) {
+                (*to).device = probe(superblock, config!(sb_dev)).unwrap_or(0);
+                (*to).magic = probe::<u64>(superblock, config!(sb_magic)).unwrap_or(0) as u32;
+            }
+        }
+        FAULT_HAS_VMA | FAULT_HAS_FILE
+    }
+
+    /// What is to be remembered of the mapping, whose `vm_area_struct` is at `vma`.
+    #[inline(always)]
+    pub fn seen(self, vma: u64) -> Seen {
+        Seen {
+            vma,
+            start: self.field(config!(vma_start)).unwrap_or(0),
+            end: self.field(config!(vma_end)).unwrap_or(0),
+            first: self.field::<u64>(config!(vma_pgoff)).unwrap_or(0) << arch::page_shift(),
+            miss: self.file().wrapping_add(u64::from(config!(file_mmap_miss))),
+            last_change: self.field(config!(vma_lock_seq)),
+        }
+    }
+
+    #[inline(always)]
+    fn file(self) -> u64 {
+        self.field(config!(vma_file)).unwrap_or(0)
+    }
+
+    #[inline(always)]
+    fn flags(self) -> u64 {
+        self.field(config!(vma_flags)).unwrap_or(0)
+    }
+
+    /// Whether its addresses, first byte in the file, flags and [`Seen::miss`] are these.
     #[inline(always)]
     pub fn is(self, start: u64, end: u64, first: u64, flags: u64, miss: u64) -> bool {
-        self.field(config!(vma_start)) == Some(start)
-            && self.field(config!(vma_end)) == Some(end)
-            && self.field::<u64>(config!(vma_pgoff)).unwrap_or(0) << arch::page_shift() == first
-            && self.field(config!(vma_flags)) == Some(flags)
-            && self
-                .field::<u64>(config!(vma_file))
-                .unwrap_or(0)
-                .wrapping_add(u64::from(config!(file_mmap_miss)))
-                == miss
+        let seen = self.seen(0);
+        seen.start == start && seen.end == end && seen.first == first && self.flags() == flags && seen.miss == miss
     }
 
     /// `None` where this kernel has no such field, or has it beyond the end of the copy.

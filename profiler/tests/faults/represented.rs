@@ -8,7 +8,11 @@ use crate::rows::Account;
 use crate::run::{ndjson, recorder, rows, scratch, tables};
 use crate::tier::{Tier, in_each_tier};
 
-in_each_tier!(writes_of_two_functions, all_of_them_above_the_limit_of_cost);
+in_each_tier!(
+    writes_of_two_functions,
+    writes_while_others_map,
+    all_of_them_above_the_limit_of_cost
+);
 
 /// What the oracle knows, in pages.
 #[derive(Debug, Deserialize)]
@@ -53,6 +57,23 @@ fn writes_of_two_functions(tier: Tier) {
         let text = ndjson(&file, &[]);
         let rows: Vec<Row> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         expect(tier, &written, &rows);
+    }
+}
+
+/// The mapping of a fault is known although the lock of the address space is mostly taken: otherwise each would be recorded.
+fn writes_while_others_map(tier: Tier) {
+    let outcome = recorder(tier, "auto")
+        .program(Oracle::c("faults/mappers"), ["8", "4000"])
+        .run();
+    outcome.expect_code(0);
+    let log = outcome.file("log");
+    tables(&log).accounts.iter().for_each(Account::expect_closed);
+    let text = ndjson(&log, &[]);
+    let rows = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    let (faults, count, _) = sums(rows.collect::<Vec<Row>>().iter());
+    assert!(faults >= 8 * 4000, "{faults} faults");
+    if tier != Tier::Perf {
+        assert!(count as u64 * 2 < faults, "{count} of {faults} faults were recorded");
     }
 }
 

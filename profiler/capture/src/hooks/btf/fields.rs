@@ -23,6 +23,16 @@ pub fn locate(btf: &Btf, config: &mut Config) -> Vec<&'static str> {
     }
     config.dio_size_is_before = u32::from(btf.has_function(COUNTS_AFTERWARDS));
     config.mm_lock_seq_is_count = u32::from(btf.offset("mm_struct.mm_lock_seq.sequence").is_some());
+    // What the programs expect of a node.
+    let node = [
+        ("maple_range_64.pivot", 8),
+        ("maple_range_64.slot", 128),
+        ("maple_arange_64.pivot", 8),
+        ("maple_arange_64.slot", 80),
+    ];
+    if node.iter().any(|&(field, offset)| btf.offset(field) != Some(offset)) {
+        config.mm_tree = MISSING;
+    }
     config.page_head = btf.enumerator("PG_head").unwrap_or(MISSING);
     config.page_swapbacked = btf.enumerator("PG_swapbacked").unwrap_or(MISSING);
     let swap = btf.enumerator("__REQ_SWAP");
