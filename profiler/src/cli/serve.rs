@@ -181,8 +181,7 @@ impl Served {
     /// # Errors
     /// It is cut, damaged, or can't be read.
     pub fn expect_whole(&self) -> Result<()> {
-        profile::expect_whole(self.reader())
-            .with_context(|| format!("cannot read {}: it is damaged or incomplete", self.name.display()))
+        source::expect_whole(&self.name, self.reader())
     }
 
     /// A reader from the start of the file, independent of other readers.

@@ -96,6 +96,14 @@ pub fn expect_profile(path: &Path, start: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// Refuses a profile that is cut, by its contents: a page would only say that it can't open it.
+///
+/// # Errors
+/// It is cut, damaged, or can't be read.
+pub fn expect_whole(path: &Path, input: impl Read) -> Result<()> {
+    profile::expect_whole(input).with_context(|| format!("cannot read {}: it is damaged or incomplete", path.display()))
+}
+
 /// Whether a file with this start may be a profile: compressed, or JSON.
 fn may_be_profile(start: &[u8]) -> bool {
     start.starts_with(&gzip::MAGIC) || start.trim_ascii_start().starts_with(b"{")

@@ -125,7 +125,7 @@ fn as_it_is(profile: &Path) -> Result<File> {
     }
     check_size(&file)?;
     file.rewind().with_context(unreadable)?;
-    profile::expect_whole(&file).with_context(|| format!("{}: it is damaged or incomplete", unreadable()))?;
+    source::expect_whole(profile, &file)?;
     file.rewind().with_context(unreadable)?;
     Ok(file)
 }
